@@ -1,0 +1,78 @@
+"""What a site's agent asks and tells, over HTTP: the far end of control/sites/link.py.
+
+An agent's key names its site, and it can do nothing else: not read another site, nor anybody's things.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from windlass.contracts.agent import LogAnswer, LogQuestions, SiteReport
+from windlass.control.gateway.request import MAX_EVENT, Request, Response, answer
+from windlass.core.errors import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from windlass.control.app import ControlPlane
+
+MAX_WAIT_S = 60
+T = TypeVar("T")
+
+
+class Agents:
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    async def desired(self, request: Request) -> Response:
+        """What the site should hold; with `generation`, once there is something newer, or after `wait`."""
+        site = _own_site(request)
+        if "generation" in request.query:
+            known = request.whole("generation", 0, most=MAX_EVENT)
+            try:
+                async with asyncio.timeout(_wait_s(request)):
+                    await self._plane.link.changed(site, known)
+            except TimeoutError:
+                pass
+        return answer(await self._plane.link.desired(site))
+
+    async def report(self, request: Request) -> Response:
+        site = _own_site(request)
+        report = _read(request, SiteReport)
+        if report.site != site:
+            raise BadRequest(f"this is a report of another site than {site}", remedy="report your own")
+        await self._plane.link.report(report)
+        return Response(204)
+
+    async def questions(self, request: Request) -> Response:
+        site = _own_site(request)
+        found = await self._plane.remote_logs.questions(site, _wait_s(request))
+        return answer(LogQuestions(questions=tuple(found)))
+
+    async def answer(self, request: Request) -> Response:
+        self._plane.remote_logs.answered(_own_site(request), _read(request, LogAnswer))
+        return Response(204)
+
+
+def _own_site(request: Request) -> str:
+    site = request.parameters["name"]
+    if request.principal.limits.site != site:
+        raise NotFound(
+            f"there is no site {site[:53]} that this key speaks for",
+            remedy="`windlass key create --role agent --site NAME` makes one for a site",
+        )
+    return site
+
+
+def _wait_s(request: Request) -> float:
+    return request.whole("wait", 25, most=MAX_WAIT_S)
+
+
+def _read(request: Request, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(request.body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequest(
+            f"the request is not understood: {error}", remedy="agent and server must fit"
+        ) from None

@@ -1,0 +1,406 @@
+"""The scheduler's loop: wait for a wake-up, fold what changed into the engine's state, run a cycle,
+write what it decided.
+
+The engine (core/scheduling) decides; this file loads and applies. A wake-up only says *look*: the
+rows changed since the last look say what. Each assignment is guarded by the row's generation; zero
+rows means somebody else moved on, and the next look learns of it. If a write fails altogether the
+state is loaded anew, because the engine then believes what the store does not.
+
+Of several replicas one leads and decides; the others follow what is stored, so that each can answer
+what anybody asks about the queue, and any can take over at once. What the leader writes it writes under
+its lease's token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+
+from windlass.contracts.agent import NodeReport
+from windlass.control.billing.settle import open_account
+from windlass.control.components.steps import PREEMPTION
+from windlass.control.db import events as feed
+from windlass.control.db import nodes, workloads
+from windlass.control.db.port import EventRow, Store, Tx
+from windlass.control.db.workloads import WorkloadRecord, placed
+from windlass.control.identity.scopes import system_scope
+from windlass.control.leadership import Leadership
+from windlass.control.scheduler.fold import Known, fold, freeing_first
+from windlass.control.scheduler.forecast import Forecast
+from windlass.control.scheduler.past import PastUseKeeper
+from windlass.core.admission.case import NodeSize
+from windlass.core.catalog.quotas import next_change, quota_tree
+from windlass.core.catalog.snapshot import Catalog
+from windlass.core.errors import Unavailable
+from windlass.core.lifecycle import HOLDING as HOLDING_PHASES
+from windlass.core.metering import Holding, holding_id
+from windlass.core.scheduling.engine import (
+    State,
+    cycle,
+    follow,
+    new_state,
+    position,
+    take_over,
+    wake_at,
+    was_told,
+)
+from windlass.core.scheduling.model import (
+    Admit,
+    Event,
+    Node,
+    NodesChanged,
+    Options,
+    Outcome,
+    Preempt,
+    Quota,
+    QuotasChanged,
+)
+from windlass.core.units import MilliGpu, Ms
+from windlass.runtime.clock import Clock
+from windlass.runtime.logging import warn
+from windlass.runtime.metrics import ADMISSION_WAIT_SECONDS, CYCLE_SECONDS, GPUS, PREEMPTIONS
+from windlass.runtime.tracing import OFF, Span, Tracer, now_ns
+
+_PAGE = 1000
+_RETRY_S = 1.0
+_GATHER_S = 0.005  # a burst of submits is one cycle; nobody notices 5 ms
+_FORETOLD, _KEEP_MS = 20, 10_000  # so many first estimates are kept of so long: a replay each time
+_OPTIONS = Options(growth=False)  # a site starts a gang as a whole; it cannot add workers to it
+_FEED_PREFIXES = ("workload.", "component.", "site.nodes", "catalog.")
+
+
+@dataclass(slots=True)
+class Written:
+    """What a cycle's transaction changed: the placed, and the reasons of those told to give way."""
+
+    admitted: list[WorkloadRecord] = field(default_factory=list)
+    preempted: list[str] = field(default_factory=list)
+
+
+class Scheduler:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        catalog: Callable[[], Catalog],
+        leadership: Leadership,
+        tracer: Tracer = OFF,
+    ) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._led_under: int | None = None
+        self._clock = clock
+        self._catalog = catalog
+        self._tracer = tracer
+        self._scope = system_scope("scheduler")
+        self._wake = asyncio.Event()
+        self._fleet_changed = True
+        self._seen_revision = -1
+        self._cursor = 0
+        self.state = new_state(_OPTIONS)
+        self.known: dict[str, Known] = {}
+        self.nodes: tuple[Node, ...] = ()
+        self.simulated: frozenset[str] = frozenset()
+        self.sizes: dict[str, tuple[NodeSize, ...]] = {}
+        self.ready = False
+        self.forecast = Forecast(lambda: self.state, clock)
+        self._foretold: list[tuple[str, Ms]] = []
+        self._foretold_kept = Ms(0)
+        self._past = PastUseKeeper()
+        self._quotas: tuple[Quota, ...] = ()
+        store.listen(self._heard)
+        leadership.on_change(self._wake.set)
+
+    async def run(self) -> None:
+        """For ever: look, then sleep until somebody wakes us or time itself changes something."""
+        loaded = False
+        while True:
+            try:
+                if not loaded:
+                    await self.load()
+                    loaded = self.ready = True
+                await self.turn()
+            except Unavailable as error:
+                warn("the scheduler could not write; it loads its state anew", detail=error.detail)
+                loaded = False
+                await asyncio.sleep(_RETRY_S)
+                continue
+            await self._sleep()
+
+    async def turn(self) -> None:
+        """Everything that changed, one cycle, its outcome."""
+        self._wake.clear()
+        records = await self._news()
+        await self._decide(await self._world() + freeing_first(self._folded(records)))
+        if self._led_under is not None:
+            self._foretell(records)
+        await self._keep_foretold()
+
+    # --- load -----------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Everything as the store has it."""
+        self.state, self.known = new_state(_OPTIONS), {}
+        self._fleet_changed, self._seen_revision = True, -1
+        # From before the first page: a row that changes while the pages are read is read again.
+        self._cursor = await self._store.read(self._scope, feed.newest)
+        await self._past.load(self._store, self._scope, self._clock())
+        after = ""
+        events = await self._world()
+        while True:
+
+            async def page(tx: Tx, after: str = after) -> list[WorkloadRecord]:
+                return await workloads.live_after(tx, after, _PAGE)
+
+            records = await self._store.read(self._scope, page)
+            for record in records:
+                events += fold(record, self.known)
+            if len(records) < _PAGE:
+                break
+            after = records[-1].id
+        self._led_under = None
+        await self._decide(events)
+
+    async def _news(self) -> list[WorkloadRecord]:
+        """Every row that changed since the last look, as it is now: all pages, because who holds GPUs may
+        be on the first and who left them on the last."""
+        news: dict[str, WorkloadRecord] = {}
+        while True:
+            page = await self._store.read(self._scope, self._changed)
+            for record in page:
+                self._cursor = max(self._cursor, record.seq)
+                news.pop(record.id, None)
+                news[record.id] = record
+            if len(page) < _PAGE:
+                return list(news.values())
+
+    async def _changed(self, tx: Tx) -> list[WorkloadRecord]:
+        return await workloads.changed_after(tx, self._cursor, _PAGE)
+
+    def _folded(self, records: Sequence[WorkloadRecord]) -> list[Event]:
+        return [event for record in records for event in fold(record, self.known)]
+
+    async def _world(self) -> list[Event]:
+        """The fleet and the quota tree, when they changed."""
+        events: list[Event] = []
+        if self._fleet_changed:
+            self._fleet_changed = False
+            found = await self._store.read(self._scope, nodes.everywhere)
+            self.nodes = tuple(_node(site, node) for site, node in found)
+            self.sizes = _sizes(self.nodes)
+            self.simulated = frozenset(node.name for _, node in found if node.simulated)
+            events.append(NodesChanged(self.nodes))
+            GPUS.clear()
+            for gpu_class in {node.gpu_class for node in self.nodes}:
+                GPUS.labels(gpu_class).set(sum(n.gpus for n in self.nodes if n.gpu_class == gpu_class))
+        catalog = self._catalog()
+        old = self._quotas
+        if catalog.revision != self._seen_revision or self._burst_edge_passed():
+            self._seen_revision = catalog.revision
+            self._quotas_until = next_change(catalog, self._clock())
+            self._quotas = quota_tree(catalog, self._clock())
+            events.append(QuotasChanged(self._quotas))
+        again = self._quotas is not old
+        events += self._past.news(self.state, self._quotas, self._clock(), again=again)
+        return events
+
+    def _burst_edge_passed(self) -> bool:
+        return self._quotas_until is not None and self._clock() >= self._quotas_until
+
+    _quotas_until: Ms | None = None
+
+    # --- decide ---------------------------------------------------------------------------------
+
+    async def _decide(self, events: list[Event]) -> None:
+        """Lead: a cycle and its outcome, told after it is durable. Follow: only know."""
+        token = self._leadership.token
+        if self._led_under not in (None, token):
+            # What it promised as leader is void, and others may have placed work there since.
+            await self.load()
+            return
+        if token is None:
+            self.state = follow(self.state, events, self._clock())
+            return
+        if token != self._led_under:
+            take_over(self.state)
+            self._led_under = token
+        began_ns = now_ns() if self._tracer.on else 0
+        self.state, outcome = self._cycle(events)
+        if not (outcome.admitted or outcome.preempted or outcome.causes):
+            return
+        written = await self._store.unit(self._scope, partial(self._write, outcome))
+        if written is None:
+            await self.load()
+            return
+        for record in written.admitted:
+            if record.attempt == 1 and record.admitted is not None:
+                ADMISSION_WAIT_SECONDS.labels(record.tier).observe(
+                    (record.admitted - record.submitted) / 1000
+                )
+            self._trace(record, began_ns)
+        for reason in written.preempted:
+            PREEMPTIONS.labels(reason).inc()
+
+    def _trace(self, record: WorkloadRecord, began_ns: int) -> None:
+        if not self._tracer.on or (place := placed(record)) is None:
+            return
+        facts: dict[str, str | int | bool] = {
+            "windlass.workload": record.id,
+            "windlass.component": record.path,
+            "windlass.attempt": record.attempt,
+            "windlass.site": record.site,
+        }
+        self._tracer.record(Span("scheduler cycle", place, began_ns, now_ns(), facts))
+
+    def _foretell(self, records: Sequence[WorkloadRecord]) -> None:
+        """What newcomers that have to wait are told of their start, to be compared with it later. Of a burst
+        only some: it is a measure, and the forecast of those far back costs."""
+        for record in records:
+            if len(self._foretold) >= _FORETOLD:
+                return
+            if record.generation != 1 or record.path not in self.state.lines.waiting:
+                continue
+            place = position(self.state, record.path)
+            starts = self.forecast.starts(record.path, place.ahead) if place is not None else None
+            if starts is not None:
+                self._foretold.append((record.id, starts))
+                was_told(self.state, record.path, self._clock(), starts)
+
+    async def _keep_foretold(self) -> None:
+        """Some at a time: a commit for each would cost more than the submit itself."""
+        now = self._clock()
+        if not self._foretold or 0 <= now - self._foretold_kept < _KEEP_MS:
+            return
+        told, self._foretold, self._foretold_kept = self._foretold, [], now
+
+        async def unit(tx: Tx) -> None:
+            for id, starts in told:
+                await workloads.keep_estimate(tx, id, starts)
+
+        await self._store.unit(self._scope, unit)
+
+    def _cycle(self, events: list[Event]) -> tuple[State, Outcome]:
+        began = perf_counter()
+        decided = cycle(self.state, events, self._clock())
+        CYCLE_SECONDS.observe(perf_counter() - began)
+        return decided
+
+    # --- apply ----------------------------------------------------------------------------------
+
+    async def _write(self, outcome: Outcome, tx: Tx) -> Written | None:
+        """None, and nothing is written: the catalog changed since the cycle, and what was decided under the
+        old one may break a ceiling of the new."""
+        await self._leadership.guard(tx)
+        if tx.newest("catalog") != self._seen_revision:
+            return None
+        now, written = self._clock(), Written()
+        for cause in outcome.causes:
+            await workloads.add_cause(tx, cause, now)
+        for admit in outcome.admitted:
+            if not admit.after and (record := await self._admit(tx, admit, now)) is not None:
+                written.admitted.append(record)
+        for preempt in outcome.preempted:
+            if await self._preempt(tx, preempt, now):
+                written.preempted.append(preempt.reason)
+        return written
+
+    async def _admit(self, tx: Tx, admit: Admit, now: Ms) -> WorkloadRecord | None:
+        """None: it moved on before it could be placed."""
+        record = await self._current(tx, admit.id)
+        # The engine believes so, whatever the row says; the feed will correct it.
+        self.known[admit.id].holds = True
+        if record is None or record.phase != "Pending":
+            return None
+        if record.shape not in self.state.lines.by_shape:
+            await workloads.waited_for_nothing(tx, record)
+        sites = {node.name: node.site for node in self.nodes}
+        record.site = sites[admit.placement.workers[0].node]
+        record.placement = admit.placement
+        record.attempt += 1
+        self.known[admit.id].attempt = record.attempt
+        record.want = "run"
+        record.admitted = now
+        record.preempted_by = None
+        project, env, name = record.path.split("/")
+        await open_account(
+            tx,
+            Holding(
+                id=holding_id(record.id, record.attempt),
+                tenant=record.tenant,
+                project=project,
+                env=env,
+                component=name,
+                gpu_class=record.shape.gpu_class,
+                tier=record.tier,
+                currency=record.currency,
+                gpu_milli=MilliGpu(record.shape.gpus * len(admit.placement.workers)),
+                since=now,
+                type=record.type,
+            ),
+        )
+        where = sorted({worker.node for worker in admit.placement.workers})
+        message = f"placed on {', '.join(where)}"
+        await workloads.save(tx, record, now, [("Admitted", message)], "workload.admitted", nodes=where)
+        return record
+
+    async def _preempt(self, tx: Tx, preempt: Preempt, now: Ms) -> bool:
+        record = await self._current(tx, preempt.id)
+        self.known[preempt.id].stopping = True
+        if record is None or record.phase not in HOLDING_PHASES or record.want == "stop":
+            return False
+        record.want = "stop"
+        record.stop_reason = "preempted"
+        record.preempted_by = preempt.by
+        record.outcome[PREEMPTION] = preempt.reason
+        return await workloads.save(tx, record, now, (), "workload.stopping", reason=preempt.reason)
+
+    async def _current(self, tx: Tx, path: str) -> WorkloadRecord | None:
+        """The row as it is now, in this transaction: it may have moved on since the cycle."""
+        known = self.known.get(path)
+        return await workloads.find(tx, known.workload) if known is not None else None
+
+    # --- wake -----------------------------------------------------------------------------------
+
+    def _heard(self, rows: Sequence[EventRow]) -> None:
+        for row in rows:
+            if row.type == "site.nodes":
+                self._fleet_changed = True
+            if row.type.startswith(_FEED_PREFIXES):
+                self._wake.set()
+
+    async def _sleep(self) -> None:
+        now = self._clock()
+        wake = wake_at(self.state) if self._led_under is not None else None
+        keep = Ms(self._foretold_kept + _KEEP_MS) if self._foretold else None
+        looks = [at for at in (wake, self._quotas_until, keep) if at is not None]
+        timeout = max(0.0, (min(looks) - now) / 1000) if looks else None
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_GATHER_S)
+
+
+def _node(site: str, node: NodeReport) -> Node:
+    return Node(
+        name=node.name,
+        gpu_class=node.gpu_class,
+        gpus=node.gpus,
+        cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib,
+        labels=node.labels,
+        site=site,
+        state=node.state,
+    )
+
+
+def _sizes(nodes: Sequence[Node]) -> dict[str, tuple[NodeSize, ...]]:
+    """By class, the sizes nodes come in: what a worker could ever get."""
+    found: dict[str, dict[NodeSize, None]] = {}
+    for node in nodes:
+        found.setdefault(node.gpu_class, {})[NodeSize(node.gpus, node.cpu_milli, node.memory_mib)] = None
+    return {gpu_class: tuple(sizes) for gpu_class, sizes in found.items()}

@@ -1,0 +1,61 @@
+"""Parameters against the JSON Schema that a component type or trait declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from windlass.core.errors import Reason
+
+_SHOWN = 200  # characters of an offending value worth repeating
+
+
+def parameter_problems(schema: Mapping[str, Any], given: Mapping[str, Any], field: str) -> Iterator[Reason]:
+    """Every way in which `given` breaks `schema`. An empty schema takes no parameters at all."""
+    validator = _validator(msgspec.json.encode(plain(schema) or _NOTHING, order="sorted"))
+    instance = plain(given)
+    if validator.is_valid(instance):
+        return
+    for error in validator.iter_errors(instance):
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+        yield Reason(
+            rule="parameter.invalid",
+            field=field + where,
+            value=str(error.instance)[:_SHOWN],
+            message=error.message[:_SHOWN],
+            remedy=_remedy(schema),
+        )
+
+
+def plain(value: Any) -> Any:
+    """Documents hold decimals exactly; JSON Schema wants plain numbers."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+_NOTHING: Mapping[str, Any] = {"type": "object", "additionalProperties": False}
+
+
+def _remedy(schema: Mapping[str, Any]) -> str:
+    known = sorted(schema.get("properties", {}))
+    return f"it takes {', '.join(known)}" if known else "it takes no parameters"
+
+
+@lru_cache(maxsize=1024)
+def _validator(schema: bytes) -> Any:
+    return jsonschema_rs.validator_for(msgspec.json.decode(schema), retriever=never_fetched)
+
+
+def never_fetched(address: str) -> Any:
+    """For validators, which would ask the network for what a schema points to."""
+    raise ValueError(f"{address} is not part of the schema")

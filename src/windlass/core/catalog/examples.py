@@ -1,0 +1,130 @@
+"""The examples a document brings with it (`tests`), played when it is uploaded: each is an ordinary intent
+with a few things different, and says whether the document must refuse it or what it must render."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from windlass.core.admission.case import Case, Facts, open_case
+from windlass.core.admission.parameters import parameter_problems
+from windlass.core.admission.requirements import Found, requirements_of
+from windlass.core.catalog.snapshot import Catalog
+from windlass.core.compiler.definition import Defined
+from windlass.core.compiler.names import site_values
+from windlass.core.compiler.rendering import trait_patches, type_template
+from windlass.core.documents.definitions import ComponentType, Example, Policy, Trait
+from windlass.core.documents.kinds import Document, HardwareProfile, Metadata, Project, Site, Tenant, Tier
+from windlass.core.documents.parse import parse_all
+from windlass.core.documents.problems import Path, Problems, shown
+from windlass.core.documents.shape import read
+from windlass.core.documents.tree import Tree
+from windlass.core.expressions import BadExpression, Names, Unevaluable
+from windlass.core.intent import Intent
+from windlass.core.units import Ms
+
+_RENDERED = Names.of({"rendered": "dyn"})
+_TIER, _PROFILE, _TYPE = "example", "example", "example-type"
+_HARDWARE = {"class": "h100-80g", "gpuModel": "NVIDIA-H100-80GB-HBM3", "memoryGib": 80}
+_ANY = {"type": "object"}
+
+
+def play(document: Document, spec: Defined, problems: Problems) -> None:
+    for at, example in enumerate(spec.tests):
+        path: Path = ("spec", "tests", at)
+        case = _case(document, spec, example, path, problems)
+        if case is not None:
+            _judge(document, spec, example, case, path, problems)
+
+
+def _judge(
+    document: Document, spec: Defined, example: Example, case: Case, path: Path, problems: Problems
+) -> None:
+    reasons = list(_reasons(document, spec, example, case))
+    told = "; ".join(reason.message for _, reason in reasons)
+    names = [name for name, _ in reasons]
+    if example.expect == "admitted" and reasons:
+        problems.add(path, f"the test “{example.name}” expects it admitted; it is refused: {told}")
+    elif example.expect == "rejected" and not reasons:
+        problems.add(path, f"the test “{example.name}” expects it rejected, and nothing refuses it")
+    elif example.rule is not None and example.rule not in names:
+        refused = f"{', '.join(names)} does" if names else "nothing refuses it"
+        problems.add(
+            path, f"the test “{example.name}” expects the rule {example.rule} to refuse it; {refused}"
+        )
+    elif example.holds and not reasons:
+        _rendered_holds(document, spec, example, case, path, problems)
+
+
+def _reasons(document: Document, spec: Defined, example: Example, case: Case) -> Iterator[Found]:
+    """What this document itself has against the example."""
+    if isinstance(spec, Policy):
+        yield from requirements_of(document, case, example.action or case.action)
+        return
+    own = next((use.parameters for use, trait in case.traits if trait is document), {})
+    given = case.parameters if isinstance(spec, ComponentType) else own
+    wrong = [(one.rule, one) for one in parameter_problems(spec.parameters, given, "spec.parameters")]
+    yield from wrong or requirements_of(document, case, case.action)
+
+
+def _rendered_holds(
+    document: Document, spec: Defined, example: Example, case: Case, path: Path, problems: Problems
+) -> None:
+    target = example.target or "kubernetes"
+    site = site_values("example", Site(target)) if target != "local" else {}
+    try:
+        if isinstance(spec, ComponentType):
+            rendered: Mapping[str, Any] = type_template(case, target, site)
+        else:
+            rendered = dict(trait_patches(case, target, site)).get(document.metadata.name, {})
+        for at, text in enumerate(example.holds):
+            where: Path = (*path, "holds", at)
+            if not _RENDERED.check(text).holds(_RENDERED.bind({"rendered": rendered})):
+                problems.add(where, f"the test “{example.name}”: {text} is not true", value=shown(rendered))
+    except (BadExpression, Unevaluable) as error:
+        problems.add(path, f"the test “{example.name}” cannot be played: {error}")
+
+
+# --- an ordinary intent -------------------------------------------------------------------------
+
+
+def _case(document: Document, spec: Defined, example: Example, path: Path, problems: Problems) -> Case | None:
+    intent = _intent(document, spec, example, path, problems)
+    profile = read(HardwareProfile, {**_HARDWARE, **example.profile}, (*path, "profile"), problems)
+    if intent is None or profile is None:
+        return None
+    tenant = {"name": "example", "tier": _TIER, **example.tenant}
+    around = [
+        Document("Tier", Metadata(str(tenant["tier"])), Tier(priority=0, preempts=False, preemptible=True)),
+        Document("Tenant", Metadata(str(tenant["name"])), Tenant(str(tenant["tier"]))),
+        Document(
+            "Project",
+            Metadata(intent.project, tenant=str(tenant["name"])),
+            Project((intent.spec.env,)),
+        ),
+        Document("HardwareProfile", Metadata(intent.spec.profile or _PROFILE), profile),
+        Document("ComponentType", Metadata(_TYPE), ComponentType("1.0.0", "job", _ANY)),
+        document,
+    ]
+    return open_case(intent, Catalog.build(0, around), Facts(now=Ms(0)), None)
+
+
+def _intent(
+    document: Document, spec: Defined, example: Example, path: Path, problems: Problems
+) -> Intent | None:
+    own = f"{document.metadata.name}@{spec.version}" if not isinstance(spec, Policy) else ""
+    body: dict[str, Any] = {
+        "type": own if isinstance(spec, ComponentType) else _TYPE,
+        "env": "test",
+        "image": "registry.example/work:1",
+        "gpus": 1,
+        "profile": _PROFILE,
+        **({"traits": [own]} if isinstance(spec, Trait) else {}),
+        **example.spec,
+    }
+    metadata = {"name": "example", "project": "example", **example.metadata}
+    whole = {"apiVersion": "windlass.dev/v1", "kind": "Component", "metadata": metadata, "spec": body}
+    parsed = parse_all([Tree(whole)])
+    for problem in parsed.problems:
+        problems.add(path, f"the test “{example.name}” is no intent: {problem.reason.message}")
+    return parsed.intents[0].value if parsed.intents else None

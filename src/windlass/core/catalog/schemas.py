@@ -1,0 +1,147 @@
+"""What the JSON Schema of a type's or trait's parameters can be wrong about. Nothing is ever fetched for one:
+what points outside the document is refused before a validator sees it, and a validator fetches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from windlass.core.admission.parameters import never_fetched, plain
+from windlass.core.documents.problems import Path, Problems, dotted, shown
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DRAFTS = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-04/schema",
+)
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("not", "if", "then", "else")
+
+
+def check_schema(schema: Mapping[str, Any], problems: Problems) -> None:
+    path: Path = ("spec", "parameters")
+    before = len(problems)
+    for where, ref in _outward(schema, path):
+        problems.add(
+            where,
+            f"{dotted(where)} points outside the document",
+            remedy=f"write {_DRAFTS[0]}, or leave it out"
+            if where[-1] == "$schema"
+            else "point to a part of the same schema, such as #/$defs/x",
+            value=shown(ref),
+        )
+    if len(problems) > before:
+        return  # the validator would try to fetch them
+    for where in _circles(schema, path):
+        problems.add(
+            where,
+            f"{dotted(where)} leads back to itself and says nothing",
+            remedy="point to a schema that says what the value is",
+        )
+    try:
+        jsonschema_rs.validator_for(plain(schema), retriever=never_fetched)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        problems.add(
+            path,
+            f"spec.parameters is not a JSON Schema: {str(error).splitlines()[0]}",
+            remedy="correct the schema (JSON Schema 2020-12)",
+        )
+
+
+def _outward(schema: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """References a validator would have to fetch."""
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            inside = (*path, key)
+            away = isinstance(value, str) and (
+                (key in _REFERENCES and not value.startswith("#"))
+                or (key == "$schema" and value.rstrip("#") not in _DRAFTS)
+            )
+            if away:
+                yield inside, value
+            else:
+                yield from _outward(value, inside)
+    elif isinstance(schema, list | tuple):
+        for at, value in enumerate(schema):
+            yield from _outward(value, (*path, at))
+
+
+def _circles(schema: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    """References that come back to where they stand before anything of the value is looked at. One that comes
+    back by way of a property or an item is a tree, and good. Each place is entered once."""
+    done: set[Path] = set()
+    for where in _references(schema, ()):
+        if where in done:
+            continue
+        trail: list[tuple[Path, Iterator[Path]]] = [(where, _same_value(schema, where))]
+        on_trail = {where}
+        while trail:
+            at, beyond = trail[-1]
+            following = next(beyond, None)
+            if following is None:
+                done.add(at)
+                on_trail.discard(at)
+                trail.pop()
+            elif following in on_trail:
+                yield (*path, *at)
+            elif following not in done:
+                on_trail.add(following)
+                trail.append((following, _same_value(schema, following)))
+
+
+def _references(schema: Any, path: Path) -> Iterator[Path]:
+    """Every place that holds a reference."""
+    if isinstance(schema, Mapping):
+        if isinstance(schema.get("$ref"), str):
+            yield path
+        for key, value in schema.items():
+            yield from _references(value, (*path, key))
+    elif isinstance(schema, list | tuple):
+        for at, value in enumerate(schema):
+            yield from _references(value, (*path, at))
+
+
+def _same_value(schema: Any, at: Path) -> Iterator[Path]:
+    """Where the schema at a place sends the same value on to."""
+    found = _at(schema, at)
+    if not isinstance(found, Mapping):
+        return
+    ref = found.get("$ref")
+    if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")):
+        yield _pointer(schema, ref)
+    for name in _IN_PLACE_LISTS:
+        listed = found.get(name)
+        if isinstance(listed, list | tuple):
+            yield from ((*at, name, index) for index in range(len(listed)))
+    yield from ((*at, name) for name in _IN_PLACE if isinstance(found.get(name), Mapping))
+
+
+def _pointer(schema: Any, ref: str) -> Path:
+    """`#/$defs/x` -> its steps; those into a list are numbers."""
+    steps: list[str | int] = []
+    at = schema
+    for part in ref[2:].split("/") if len(ref) > 1 else ():
+        name = part.replace("~1", "/").replace("~0", "~")
+        step: str | int = int(name) if isinstance(at, list | tuple) and name.isdecimal() else name
+        steps.append(step)
+        at = _at(at, (step,))
+    return tuple(steps)
+
+
+def _at(schema: Any, path: Path) -> Any:
+    for step in path:
+        there = schema if isinstance(schema, Mapping) else _numbered(schema)
+        if step not in there:
+            return None
+        schema = there[step]
+    return schema
+
+
+def _numbered(listed: Any) -> dict[str | int, Any]:
+    return dict(enumerate(listed)) if isinstance(listed, list | tuple) else {}

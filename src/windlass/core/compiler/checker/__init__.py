@@ -1,0 +1,1 @@
+"""The independent reader of what the compiler made: see `check.py`."""

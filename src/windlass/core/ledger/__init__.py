@@ -1,0 +1,1 @@
+"""Money: prices over time, rating, double-entry postings, an independent check, costs, budgets."""

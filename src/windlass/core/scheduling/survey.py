@@ -1,0 +1,57 @@
+"""What free room looks like to one shape: the numbers an explanation tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.core.scheduling.gpus import parts_of
+from windlass.core.scheduling.model import Shape
+from windlass.core.scheduling.nodes import Room, domain_of
+from windlass.core.scheduling.state import State
+from windlass.core.units import GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`free` in sum on `nodes` that are ready and allowed; `hole` is the most one worker could have on one
+    node; `workers` fit at the best place they could be together; `unready` are GPUs on nodes where
+    nothing starts."""
+
+    free: int
+    nodes: int
+    hole: int
+    workers: int
+    unready: int
+
+
+def survey(state: State, shape: Shape) -> Survey:
+    rooms = state.fleet.classes[shape.gpu_class]
+    avoid = state.avoided(shape)
+    free = nodes = hole = 0
+    together: dict[object, int] = {}
+    for room in rooms.with_room():
+        node = room.node
+        if (shape.sites and node.site not in shape.sites) or (avoid and node.name in avoid):
+            continue
+        free, nodes = free + sum(room.left), nodes + 1
+        hole = max(hole, _hole(room, shape))
+        place = domain_of(node, shape.topology.level) if required(shape) and shape.topology else node.site
+        if place is not None:
+            together[place] = together.get(place, 0) + rooms.workers_on(room, shape)
+    unready = state.unready_gpus(shape.gpu_class, shape.sites) * GPU
+    return Survey(free, nodes, hole, max(together.values(), default=0), unready)
+
+
+def required(shape: Shape) -> bool:
+    return shape.topology is not None and shape.topology.mode == "required"
+
+
+def _hole(room: Room, shape: Shape) -> int:
+    """For shares, what is left of one GPU that may be shared so; else the GPUs wholly free."""
+    if shape.unit >= GPU:
+        return room.whole * GPU
+    fitting = (
+        left for left, mode in zip(room.left, room.modes, strict=True) if mode in (None, shape.sharing)
+    )
+    parts = len(parts_of(shape))
+    return max(fitting, default=0) if parts == 1 else sum(fitting)

@@ -1,0 +1,1 @@
+"""The site side: what runs beside the machines. It never imports `control`."""

@@ -1,0 +1,1 @@
+"""The agent converges one site: `diff.py` decides, `loop.py` tells the story."""

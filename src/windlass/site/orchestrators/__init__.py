@@ -1,0 +1,1 @@
+"""Orchestrators execute what was decided. `port.py` is the boundary; one adapter each beside it."""

@@ -1,0 +1,493 @@
+"""A second opinion on `windlass schedule`: every claim of an answer, recomputed from the scenario alone.
+
+Nothing of the engine is used here. Amounts are thousandths, quotas are read as contract §3 and Kueue
+read them, and where there is room is found by counting workers per node, not by placing them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from tests.core.scheduling.geometry import more, ways
+
+Doc = dict[str, Any]
+WHOLE = 1000
+
+
+def milli(amount: Any) -> int:
+    return int(Decimal(str(amount)) * WHOLE)
+
+
+def unit_of(work: Doc) -> tuple[int, int, str]:
+    """How many pieces one worker needs, how large each is, and how its GPUs are shared."""
+    if "migProfile" in work:
+        return work.get("units", 1), int(work["migProfile"][0]) * WHOLE // 7, "mig"
+    gpus = milli(work["gpus"])
+    return (1, gpus, "time-slice") if 0 < gpus < WHOLE else (gpus // WHOLE, WHOLE, "dedicated")
+
+
+def per_worker(work: Doc) -> int:
+    pieces, unit, _ = unit_of(work)
+    return pieces * unit
+
+
+def fewest(work: Doc) -> int:
+    return int(work["minWorkers"] if "minWorkers" in work else work.get("workers", 1))
+
+
+def need(work: Doc) -> int:
+    return per_worker(work) * fewest(work)
+
+
+@dataclass
+class Tree:
+    """The quotas of one class, and what is held in each queue."""
+
+    quotas: dict[str, Doc]
+    gpu_class: str
+    held: Counter[str] = field(default_factory=Counter)
+
+    def entry(self, name: str) -> Doc | None:
+        listed = self.quotas[name].get("gpus", []) if name else []
+        return next((limit for limit in listed if limit["class"] == self.gpu_class), None)
+
+    def path(self, queue: str) -> list[str]:
+        found = [queue]
+        while found[-1]:
+            found.append(self.quotas[found[-1]].get("parent", ""))
+        return found
+
+    def children(self, name: str) -> list[str]:
+        return [child for child, quota in self.quotas.items() if quota.get("parent", "") == name]
+
+    def guaranteed(self, name: str) -> int:
+        entry = self.entry(name)
+        return max(
+            milli(entry.get("guaranteed", 0)) if entry else 0, sum(map(self.guaranteed, self.children(name)))
+        )
+
+    def own(self, name: str) -> int:
+        return self.guaranteed(name) - sum(map(self.guaranteed, self.children(name)))
+
+    def most(self, name: str) -> int | None:
+        entry = self.entry(name)
+        return milli(entry["max"]) if entry and "max" in entry else None
+
+    def pool(self, name: str) -> int:
+        return self.own(name) + sum(self.pool(child) - self.kept(child) for child in self.children(name))
+
+    def kept(self, name: str) -> int:
+        entry = self.entry(name)
+        return max(0, self.pool(name) - milli(entry["lend"])) if entry and "lend" in entry else 0
+
+    def use(self, name: str) -> int:
+        beyond = (max(0, self.use(child) - self.kept(child)) for child in self.children(name))
+        return self.held[name] + sum(beyond)
+
+    def free(self, name: str) -> int:
+        if not name:
+            return self.pool(name) - self.use(name)
+        lent = self.free(self.quotas[name].get("parent", ""))
+        most = self.most(name)
+        if most is not None:
+            over = max(0, self.use(name) - self.kept(name))
+            lent = min(lent, self.pool(name) - self.kept(name) - over + most - self.guaranteed(name))
+        return max(0, self.kept(name) - self.use(name)) + lent
+
+    def below(self, name: str) -> int:
+        return self.held[name] + sum(map(self.below, self.children(name)))
+
+    def entitled(self, queue: str) -> bool:
+        return any(self.entry(name) is not None for name in self.path(queue))
+
+    def home(self, queue: str) -> str:
+        return next((name for name in self.path(queue) if self.entry(name) is not None), queue)
+
+    def beyond(self, name: str) -> int:
+        """What is held at or below a node beyond the guarantees there."""
+        return max(0, self.held[name] + sum(map(self.beyond, self.children(name))) - self.own(name))
+
+    def room(self, queue: str) -> int:
+        """How much more fits inside the guarantees on the path."""
+        claims = {
+            name: self.held[name] + sum(map(self.beyond, self.children(name))) for name in self.path(queue)
+        }
+        return sum(max(0, self.own(name) - claim) for name, claim in claims.items())
+
+
+class Judge:
+    def __init__(self, scenario: Doc, answer: Doc) -> None:
+        self.scenario, self.answer = scenario, answer
+        self.now = scenario.get("now", 0)
+        self.nodes: dict[str, Doc] = {node["name"]: node for node in scenario["nodes"]}
+        self.quotas: dict[str, Doc] = {quota["name"]: quota for quota in scenario["quotas"]}
+        self.works: dict[str, Doc] = {work["name"]: work for work in scenario["workloads"]}
+        self.admitted: dict[str, Doc] = {entry["workload"]: entry for entry in answer["admitted"]}
+        self.victims: dict[str, Doc] = {entry["workload"]: entry for entry in answer["preempted"]}
+        self.waiting: dict[str, Doc] = {entry["workload"]: entry for entry in answer["waiting"]}
+        ran = [(name, work["running"]["on"]) for name, work in self.works.items() if "running" in work]
+        self.before: dict[str, list[Doc]] = {
+            name: [
+                {"node": part["node"], "gpus": part["gpus"][at : at + step]}
+                for part in on
+                for step in [max(1, unit_of(self.works[name])[0])]
+                for at in range(0, len(part["gpus"]), step)
+            ]
+            for name, on in ran
+        }
+        self.after: dict[str, list[Doc]] = {
+            name: on for name, on in self.before.items() if name not in self.victims
+        }
+        self.after |= {name: entry["placement"] for name, entry in self.admitted.items()}
+        self.grown: dict[str, Doc] = {entry["workload"]: entry for entry in answer.get("grown", [])}
+        self.after |= {name: entry["placement"] for name, entry in self.grown.items()}
+
+    # --- the world ---
+
+    def tree(self, gpu_class: str, held: dict[str, list[Doc]]) -> Tree:
+        tree = Tree(self.quotas, gpu_class)
+        for name, on in held.items():
+            work = self.works[name]
+            if work["class"] == gpu_class:
+                tree.held[work["queue"]] += per_worker(work) * len(on)
+        return tree
+
+    def gpus(self, held: dict[str, list[Doc]]) -> tuple[Counter[tuple[str, int]], dict[tuple[str, int], str]]:
+        used: Counter[tuple[str, int]] = Counter()
+        modes: dict[tuple[str, int], str] = {}
+        for name, on in held.items():
+            _, unit, mode = unit_of(self.works[name])
+            for worker in on:
+                for gpu in worker["gpus"]:
+                    used[worker["node"], gpu] += unit
+                    assert modes.setdefault((worker["node"], gpu), mode) == mode, f"{name}: two modes on one"
+        return used, modes
+
+    def instances(self, held: dict[str, list[Doc]]) -> dict[tuple[str, int], tuple[str, ...]]:
+        """The MIG instances on each GPU."""
+        found: dict[tuple[str, int], tuple[str, ...]] = {}
+        for name, on in held.items():
+            profile = self.works[name].get("migProfile", "")
+            for worker in on if profile else ():
+                for gpu in worker["gpus"]:
+                    at = (worker["node"], gpu)
+                    found[at] = tuple(sorted((*found.get(at, ()), profile)))
+        return found
+
+    def hosts(self, held: dict[str, list[Doc]], what: str) -> Counter[str]:
+        used: Counter[str] = Counter()
+        for name, on in held.items():
+            for worker in on:
+                used[worker["node"]] += self.works[name].get(what, 0)
+        return used
+
+    def tenant(self, queue: str) -> str:
+        *below, top = Tree(self.quotas, "").path(queue)[:-1]
+        tops = [quota for quota in self.quotas.values() if "parent" not in quota]
+        return below[-1] if below and len(tops) == 1 and not tops[0].get("gpus") else top
+
+    def keeps_from(self, name: str, other: str) -> bool:
+        one, two = self.works[name], self.works[other]
+        strangers = self.tenant(one["queue"]) != self.tenant(two["queue"])
+        path = Tree(self.quotas, "").path(two["queue"])
+        return (one.get("dedicated", False) and strangers) or bool(
+            {other, *path} & set(one.get("avoid") or [])
+        )
+
+    def avoided(self, name: str, held: dict[str, list[Doc]]) -> set[str]:
+        others = [other for other in held if self.keeps_from(name, other) or self.keeps_from(other, name)]
+        return {worker["node"] for other in others for worker in held[other]}
+
+    def capacity(
+        self, name: str, held: dict[str, list[Doc]], *, lucky: bool = True
+    ) -> tuple[int, dict[str, int]]:
+        """For one workload: free in sum, and how many of its workers each node could take. Where MIG
+        instances lie on their GPU is not told: as well as they can (`lucky`), or as badly."""
+        work = self.works[name]
+        pieces, unit, mode = unit_of(work)
+        used, modes = self.gpus(held)
+        there = self.instances(held)
+        cpu, memory = self.hosts(held, "cpuMilli"), self.hosts(held, "memoryMib")
+        away = self.avoided(name, held)
+        total, workers = 0, {}
+        for node in self.nodes.values():
+            at = node["name"]
+            if node["class"] != work["class"] or node.get("state", "ready") != "ready" or at in away:
+                continue
+            if work.get("sites") and node.get("site", "local") not in work["sites"]:
+                continue
+            left = [WHOLE - used[at, gpu] for gpu in range(node["gpus"])]
+            total += sum(left)
+            slots = sum(
+                amount // unit if mode != "mig" else more(there.get((at, gpu), ()), work["migProfile"])[lucky]
+                for gpu, amount in enumerate(left)
+                if modes.get((at, gpu), mode) == mode and (mode != "dedicated" or amount == WHOLE)
+            )
+            count = slots // pieces
+            for what, taken in (("cpuMilli", cpu), ("memoryMib", memory)):
+                if what in node and work.get(what):
+                    count = min(count, (node[what] - taken[at]) // work[what])
+            workers[at] = count
+        return total, workers
+
+    def domain(self, node: str, level: str | None) -> tuple[str, ...] | None:
+        labels = self.nodes[node].get("labels", {})
+        site = self.nodes[node].get("site", "local")
+        if level is None:
+            return (site,)
+        if level not in labels:
+            return None
+        return (site, labels.get("block", "") if level == "rack" else "", labels[level])
+
+    def arrangement(self, name: str, workers: dict[str, int]) -> bool:
+        topology = self.works[name].get("topology") or {}
+        level = topology.get("level") if topology.get("mode", "preferred") == "required" else None
+        sums: Counter[tuple[str, ...]] = Counter()
+        for node, count in workers.items():
+            where = self.domain(node, level)
+            if where is not None:
+                sums[where] += count
+        return max(sums.values(), default=0) >= fewest(self.works[name])
+
+    def quota_allows(self, work: Doc, held: dict[str, list[Doc]]) -> bool:
+        tree = self.tree(work["class"], held)
+        free = tree.free(work["queue"])
+        if not work.get("preemptible", True):
+            free = min(free, tree.room(work["queue"]))
+        return need(work) <= free
+
+    # --- the claims ---
+
+    def check(self) -> None:
+        self.everybody_is_somewhere()
+        self.placements_are_real()
+        self.quotas_hold()
+        self.victims_may_go_and_are_needed()
+        self.causes_are_true()
+        self.positions_are_an_order()
+        self.usage_sums()
+
+    def everybody_is_somewhere(self) -> None:
+        assert len(self.admitted) == len(self.answer["admitted"])
+        assert len(self.victims) == len(self.answer["preempted"])
+        assert len(self.waiting) == len(self.answer["waiting"])
+        assert sorted([*self.after, *self.waiting]) == sorted(self.works)
+        assert set(self.victims) <= set(self.waiting)
+        assert set(self.victims) <= set(self.before)
+        assert not set(self.admitted) & set(self.before)
+
+    def placements_are_real(self) -> None:
+        used, _ = self.gpus(self.after)
+        assert all(amount <= WHOLE for amount in used.values())
+        assert all(ways(found) for found in self.instances(self.after).values()), "instances overlap"
+        for what in ("cpuMilli", "memoryMib"):
+            for node, amount in self.hosts(self.after, what).items():
+                assert what not in self.nodes[node] or amount <= self.nodes[node][what]
+        for name, entry in self.grown.items():
+            was = [(worker["node"], worker["gpus"]) for worker in self.before[name]]
+            now = [(worker["node"], worker["gpus"]) for worker in entry["placement"]]
+            assert now[: len(was)] == was and len(now) > len(was), f"{name} grew where it was"
+        for name, entry in {**self.admitted, **self.grown}.items():
+            work, on = self.works[name], entry["placement"]
+            if name in self.grown:
+                on = on[len(self.before[name]) :]
+                home = self.domain(self.before[name][0]["node"], None)
+                assert all(self.domain(worker["node"], None) == home for worker in on)
+            else:
+                assert [worker["worker"] for worker in on] == list(range(len(on)))
+            on = entry["placement"] if name in self.admitted else on
+            assert fewest(work) <= len(entry["placement"]) <= work.get("workers", 1)
+            topology = work.get("topology") or {}
+            if topology.get("mode") == "required":
+                assert len({self.domain(worker["node"], topology["level"]) for worker in on}) == 1
+            assert len({self.domain(worker["node"], None) for worker in on}) == 1, "one site"
+            away = self.avoided(name, {other: it for other, it in self.after.items() if other != name})
+            for worker in on:
+                host = self.nodes[worker["node"]]
+                assert host["class"] == work["class"] and host.get("state", "ready") == "ready"
+                assert not work.get("sites") or host.get("site", "local") in work["sites"]
+                assert host["name"] not in away, f"{name} beside what it avoids"
+                assert len(worker["gpus"]) == unit_of(work)[0]
+                assert all(0 <= gpu < host["gpus"] for gpu in worker["gpus"])
+                if unit_of(work)[2] == "dedicated":
+                    assert len(set(worker["gpus"])) == len(worker["gpus"])
+
+    def quotas_hold(self) -> None:
+        for gpu_class in {work["class"] for work in self.works.values()}:
+            before, after = self.tree(gpu_class, self.before), self.tree(gpu_class, self.after)
+            for name in ["", *self.quotas]:
+                most = after.most(name) if name else None
+                grew = after.below(name) > before.below(name)
+                assert most is None or not grew or after.below(name) <= most, f"{name} is past its max"
+            assert after.free("") >= min(0, before.free("")), "more is lent than there is"
+            fixed = {
+                name: on for name, on in self.after.items() if not self.works[name].get("preemptible", True)
+            }
+            stays = {name: on for name, on in self.before.items() if name in fixed}
+            assert self.tree(gpu_class, fixed).beyond("") <= self.tree(gpu_class, stays).beyond("")
+        for name, entry in self.admitted.items():
+            if not self.works[name].get("preemptible", True):
+                assert entry["borrowed"] == "0"
+            assert 0 <= milli(entry["borrowed"]) <= per_worker(self.works[name]) * len(entry["placement"])
+
+    def victims_may_go_and_are_needed(self) -> None:
+        for name, entry in self.victims.items():
+            work, winner = self.works[name], self.works[entry["for"]]
+            fresh = {id: it["placement"] for id, it in self.admitted.items() if not it["after"]}
+            tree = self.tree(work["class"], self.before | fresh)
+            assert name in self.admitted[entry["for"]]["after"]
+            assert work.get("preemptible", True) and winner.get("preempts", True)
+            assert work["running"]["since"] + work.get("minRuntime", 0) <= self.now
+            assert self.scenario.get("options", {}).get("preemption", True)
+            assert work["class"] == winner["class"]
+            home = tree.home(work["queue"])
+            if entry["reason"] == "priority":
+                assert home == tree.home(winner["queue"])
+                assert work.get("priority", 0) < winner.get("priority", 0)
+            else:
+                assert entry["reason"] in ("reclaim", "fair-share")
+                assert tree.use(home) > tree.pool(home), f"{name} was inside its guarantee"
+            if entry["reason"] == "fair-share":
+                assert self.scenario.get("options", {}).get("fairShare", True)
+                self.had_the_larger_share(name, entry["for"])
+            # A later winner's victims may make an earlier one's needless; that is not foreseen.
+            alone = len({it["for"] for it in self.victims.values()}) == 1
+            assert not (alone and self.could_have_stayed(name, winner)), f"{name} need not have gone"
+        for entry in self.admitted.values():
+            assert set(entry["after"]) <= set(self.victims)
+
+    def had_the_larger_share(self, name: str, winner: str) -> None:
+        """At the level where their paths part, the winner's side with its need is below the victim's."""
+        gpu_class = self.works[name]["class"]
+        before = self.tree(gpu_class, self.before)
+        mine, theirs = (before.path(self.works[it]["queue"]) for it in (winner, name))
+        shared = set(mine) & set(theirs)
+        mine_top = [node for node in mine if node not in shared][-1]
+        theirs_top = [node for node in theirs if node not in shared][-1]
+        if len(self.admitted) > 1:
+            return  # who else started meanwhile has changed both
+        assert self.share(mine_top, self.after) < self.share(theirs_top, self.before)
+
+    def share(self, quota: str, held: dict[str, list[Doc]]) -> Fraction:
+        weight: int = self.quotas[quota].get("weight", 1)
+        if not weight:
+            return Fraction(10**9)
+        parts = []
+        for gpu_class in {limit["class"] for it in self.quotas.values() for limit in it.get("gpus", [])}:
+            tree = self.tree(gpu_class, held)
+            parts.append(Fraction(max(0, tree.use(quota) - tree.pool(quota)), max(1, tree.pool(""))))
+        return max(parts) / weight
+
+    def could_have_stayed(self, name: str, winner: Doc) -> bool:
+        """Whether the victim, where it was, would be in nobody's way after all."""
+        work, restored = self.works[name], {**self.after, name: self.before[name]}
+        try:
+            used, _ = self.gpus(restored)
+        except AssertionError:
+            return False
+        room = all(amount <= WHOLE for amount in used.values()) and all(
+            what not in self.nodes[node] or amount <= self.nodes[node][what]
+            for what in ("cpuMilli", "memoryMib")
+            for node, amount in self.hosts(restored, what).items()
+        )
+        apart = not self.avoided(name, self.after) & {on["node"] for on in self.before[name]}
+        tree = self.tree(work["class"], self.after)
+        lent = tree.free(work["queue"])
+        if not winner.get("preemptible", True):
+            lent = min(lent, tree.room(work["queue"]))  # it needs the guarantee, not only room
+        home = tree.home(work["queue"])
+        reasons = {it["reason"] for it in self.victims.values() if self.works[it["for"]] is winner}
+        if home == tree.home(winner["queue"]) and "reclaim" in reasons:
+            lent = min(lent, tree.pool(home) - tree.use(home))  # who takes back from others does not borrow
+        return room and apart and per_worker(work) * len(self.before[name]) <= lent
+
+    def causes_are_true(self) -> None:
+        for name, entry in self.waiting.items():
+            expected = self.binding(name, lucky=True)
+            told = [entry["cause"], *entry["also"]]
+            if expected or told == self.binding(name, lucky=False):
+                assert told in (expected, self.binding(name, lucky=False)), f"{name}: {entry}, but {expected}"
+            elif entry["cause"] == "priority":
+                assert not entry["also"]
+                self.somebody_ahead_lacks_room(name, entry)
+            else:
+                # Room that a victim leaves, or a reservation that moved, may wait for the next cycle.
+                assert [entry["cause"], *entry["also"]] == ["starting"], f"{name} fits: {entry}"
+                assert self.admitted and entry["estimatedStart"] == self.now
+            assert entry["estimatedStart"] is None or entry["estimatedStart"] >= self.now
+
+    def binding(self, name: str, *, lucky: bool) -> list[str]:
+        work = self.works[name]
+        tree = self.tree(work["class"], self.after)
+        most = [limit for node in tree.path(work["queue"])[:-1] if (limit := tree.most(node)) is not None]
+        found = []
+        entitled = tree.entitled(work["queue"]) and need(work) <= min(most, default=need(work))
+        if not entitled:
+            found.append("entitlement")
+        ready = {n.get("site", "local") for n in self.nodes.values() if n.get("state", "ready") == "ready"}
+        away = bool(work.get("sites")) and not ready & set(work["sites"])
+        if away:
+            found.append("site")
+        if entitled and not self.quota_allows(work, self.after):
+            found.append("quota")
+        if not away:
+            total, workers = self.capacity(name, self.after, lucky=lucky)
+            if total < need(work) or not any(n["class"] == work["class"] for n in self.nodes.values()):
+                found.append("capacity")
+            elif not self.arrangement(name, workers):
+                found.append("fragmentation")
+        return found
+
+    def somebody_ahead_lacks_room(self, name: str, entry: Doc) -> None:
+        work = self.works[name]
+        first = [
+            other
+            for other, it in self.waiting.items()
+            if self.works[other]["class"] == work["class"]
+            and it["ahead"] is not None
+            and it["ahead"] < entry["ahead"]
+            and {"capacity", "fragmentation", "starting"} & {it["cause"], *it["also"]}
+        ]
+        assert first, f"{name} would fit and nobody ahead lacks room"
+
+    def positions_are_an_order(self) -> None:
+        places: dict[str, dict[int, int]] = {}
+        for name, entry in self.waiting.items():
+            if entry["ahead"] is None:
+                assert "never" in entry["message"], entry
+                assert entry["estimatedStart"] is None
+            else:
+                assert "never" not in entry["message"], entry
+                of_class = places.setdefault(self.works[name]["class"], {})
+                assert entry["ahead"] not in of_class
+                of_class[entry["ahead"]] = self.works[name].get("priority", 0)
+        for of_class in places.values():
+            assert sorted(of_class) == list(range(len(of_class)))
+            ranked = [of_class[place] for place in sorted(of_class)]
+            assert ranked == sorted(ranked, reverse=True)
+
+    def usage_sums(self) -> None:
+        used: Counter[tuple[str, str]] = Counter()
+        for name, on in self.after.items():
+            work = self.works[name]
+            used[work["queue"], work["class"]] += per_worker(work) * len(on)
+        told = {
+            (queue, gpu_class): milli(use["used"])
+            for queue, classes in self.answer["usage"].items()
+            for gpu_class, use in classes.items()
+        }
+        assert {key: amount for key, amount in told.items() if amount} == {
+            key: amount for key, amount in used.items() if amount
+        }
+        for gpu_class in {work["class"] for work in self.works.values()}:
+            borrowed = sum(
+                milli(classes[gpu_class]["borrowed"])
+                for classes in self.answer["usage"].values()
+                if gpu_class in classes
+            )
+            tree = self.tree(gpu_class, self.after)
+            assert borrowed == sum(map(tree.beyond, tree.children(""))), f"{gpu_class}: {borrowed} borrowed"
