@@ -97,9 +97,8 @@ def _run(name: str, arguments: list[str], findings: Findings) -> dict[str, Any] 
 
 
 def _measure(wire: dict[str, Any]) -> Measure:
-    return Measure(
-        wire["key"], wire["what"], wire["value"], wire["unit"], wire["budget"], at_least=wire["atLeast"]
-    )
+    names = ("key", "what", "value", "unit", "budget")
+    return Measure(*(wire[name] for name in names), at_least=wire["atLeast"], by_clock=wire["byClock"])
 
 
 def arguments() -> argparse.ArgumentParser:

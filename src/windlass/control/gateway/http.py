@@ -99,6 +99,8 @@ class Gateway:
                 if served.held_bytes:
                     self._bodies.leave(served.asker, served.held_bytes)
             self._account(served, result.status, perf_counter() - began)
+            if served.standing is not None and served.standing.wait_ms:
+                await asyncio.sleep(self.bounds.refusal_s)
             await _send(result, served, receive, send, bodiless=scope["method"] == "HEAD")
         finally:
             if served.streams:
@@ -159,6 +161,8 @@ class Gateway:
         self, route: Route, parameters: dict[str, str], scope: Scope, receive: Receive, served: _Served
     ) -> Response | Stream:
         headers = _headers(scope["headers"])
+        if "host" not in headers and scope["http_version"] == "1.1":
+            raise BadRequest("a request of HTTP/1.1 names its host", remedy="send the header Host")
         if route.action is None:
             served.standing = self._limiter.admit_address(_address(scope))
             return await route.open(parameters)
