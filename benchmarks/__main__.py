@@ -97,8 +97,8 @@ def _run(name: str, arguments: list[str], findings: Findings) -> dict[str, Any] 
 
 
 def _measure(wire: dict[str, Any]) -> Measure:
-    names = ("key", "what", "value", "unit", "budget")
-    return Measure(*(wire[name] for name in names), at_least=wire["atLeast"], by_clock=wire["byClock"])
+    words = {"atLeast": "at_least", "byClock": "by_clock"}
+    return Measure(**{words.get(key, key): value for key, value in wire.items() if key != "verdict"})
 
 
 def arguments() -> argparse.ArgumentParser:
