@@ -15,6 +15,7 @@ value that happens to be true.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ SCALARS: Mapping[str, cel.Type] = {
     "timestamp": cel.Type.TIMESTAMP,
     "dyn": cel.Type.DYN,
 }
+_NONE = ctypes.py_object(None)
 _PLACE = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
 _STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$| \(in container ''\)")
 
@@ -92,7 +94,9 @@ class Program:
             raise Unevaluable(_told(str(error))) from None
         if found.type() == cel.Type.ERROR:
             raise Unevaluable(_told(str(found.value())))
-        return _plain(found.plain_value())
+        given = found.plain_value()
+        _keep_nulls(given)
+        return _plain(given)
 
     def holds(self, bound: Bound) -> bool:
         """Only true is true."""
@@ -154,6 +158,19 @@ def _refuse_nul(value: Any) -> None:
     elif isinstance(value, list):
         for item in value:
             _refuse_nul(item)
+
+
+def _keep_nulls(value: Any) -> None:
+    """With every null it gives, the library also gives up a reference to None that is not its own. Until
+    Python 3.12 made None immortal those can run out, and then the whole process ends. Each is paid back."""
+    if value is None:
+        ctypes.pythonapi.Py_IncRef(_NONE)
+    elif isinstance(value, list):
+        for item in value:
+            _keep_nulls(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _keep_nulls(item)
 
 
 def _plain(value: Any) -> Any:
