@@ -26,8 +26,11 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_math, ext_strings
 
+from windlass.core.expression_cost import MAX_COST, WORST, Estimate, Size, cost_of
+
 MAX_TEXT = 4096
-"""Characters of one expression. The library bounds depth (32) and iterations (10,000) by itself."""
+"""Characters of one expression. The library bounds depth (32) and iterations (10,000) by itself; what it may
+come to is bounded by `expression_cost.py`."""
 
 SCALARS: Mapping[str, cel.Type] = {
     "bool": cel.Type.BOOL,
@@ -37,6 +40,7 @@ SCALARS: Mapping[str, cel.Type] = {
     "timestamp": cel.Type.TIMESTAMP,
     "dyn": cel.Type.DYN,
 }
+_TOO_MUCH = f"it could come to more than {MAX_COST // 1024 // 1024} MiB"
 _NONE = ctypes.py_object(None)
 _PLACE = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
 _STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$| \(in container ''\)")
@@ -70,24 +74,31 @@ class Names:
     def bind(self, values: Mapping[str, Any]) -> Bound:
         """Values for the names, to be used by any number of programs."""
         _refuse_nul(values)
-        return Bound(_environment(self).Activation(dict(values)))
+        return Bound(_environment(self).Activation(dict(values)), values)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     activation: cel.Activation
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A checked expression. `type` is what it gives, `dyn` where that shows only in the evaluation."""
+    """A checked expression. `type` is what it gives, `dyn` where that shows only in the evaluation. One that
+    could come to too much has a cost, which is looked at with the values at hand."""
 
     text: str
     type: str
     _expression: cel.Expression
+    _cost: Estimate | None = None
 
     def value(self, bound: Bound) -> Any:
         """Plain data: text, numbers, booleans, None, lists, mappings with text for keys."""
+        if self._cost is not None:
+            sizes = {name: Size.of(value) for name, value in bound.values.items()}
+            if self._cost(sizes)[1] > MAX_COST:
+                raise Unevaluable(_TOO_MUCH)
         try:
             found = self._expression.eval(bound.activation)
         except RuntimeError as error:
@@ -111,7 +122,11 @@ def _checked(names: Names, text: str) -> Program:
         expression = _environment(names).compile(text)
     except RuntimeError as error:
         raise _placed(str(error)) from None
-    return Program(text, expression.return_type().name().lower(), expression)
+    cost = cost_of(expression.serialize())
+    if cost({})[1] > MAX_COST:
+        raise BadExpression(_TOO_MUCH)
+    harmless = cost(dict.fromkeys((name for name, _ in names.types), WORST))[1] <= MAX_COST
+    return Program(text, expression.return_type().name().lower(), expression, None if harmless else cost)
 
 
 @lru_cache(maxsize=512)
