@@ -19,7 +19,7 @@ import ctypes
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isfinite
 from typing import Any
 
@@ -77,10 +77,14 @@ class Names:
         return Bound(_environment(self).Activation(dict(values)), values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bound:
     activation: cel.Activation
     values: Mapping[str, Any]
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Size]:
+        return {name: Size.of(value) for name, value in self.values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,8 @@ class Program:
 
     def value(self, bound: Bound) -> Any:
         """Plain data: text, numbers, booleans, None, lists, mappings with text for keys."""
-        if self._cost is not None:
-            sizes = {name: Size.of(value) for name, value in bound.values.items()}
-            if self._cost(sizes)[1] > MAX_COST:
-                raise Unevaluable(_TOO_MUCH)
+        if self._cost is not None and self._cost(bound.sizes)[1] > MAX_COST:
+            raise Unevaluable(_TOO_MUCH)
         try:
             found = self._expression.eval(bound.activation)
         except RuntimeError as error:
