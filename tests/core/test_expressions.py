@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -115,3 +117,21 @@ def test_a_nul_is_refused_instead_of_ending_the_text(given: Any) -> None:
     names = Names.of({"given": "dyn"})
     with pytest.raises(Unevaluable, match="NUL"):
         names.bind({"given": given})
+
+
+_MANY_NULLS = """
+import sys
+from windlass.core.expressions import Names
+names = Names.of({"given": "dyn"})
+program, bound = names.check("given"), names.bind({"given": [None, {"a": None}]})
+before = sys.getrefcount(None)
+for _ in range(before):
+    program.value(bound)
+"""
+
+
+def test_nulls_without_end_do_not_end_the_process() -> None:
+    """In a process of its own: what would go wrong ends it."""
+    asked = [sys.executable, "-c", _MANY_NULLS]
+    ended = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr

@@ -9,6 +9,7 @@ from windlass.core.compiler.forms import FORMS
 from windlass.core.compiler.names import INTENT, POLICY, SITE, TYPE
 from windlass.core.compiler.templates import MAX_RENDERED
 from windlass.core.compiler.wishes import VOCABULARY
+from windlass.core.expression_cost import MAX_COST
 from windlass.core.expressions import MAX_TEXT
 
 
@@ -21,7 +22,8 @@ def page() -> str:
         " [CEL](https://cel.dev), with its extensions for strings and math. An expression is checked when its"
         " document is applied: what is not listed here cannot be named, and types must agree. One that cannot"
         f" be evaluated counts as a refusal. It has at most {MAX_TEXT} characters, a depth of 32 and 10,000"
-        f" iterations; a template gives at most {MAX_RENDERED // 1024} KiB.",
+        f" iterations, and is not evaluated where it could come to more than {MAX_COST // 1024 // 1024} MiB;"
+        f" a template gives at most {MAX_RENDERED // 1024} KiB.",
         "",
         "## Everywhere",
         "",

@@ -15,18 +15,22 @@ value that happens to be true.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isfinite
 from typing import Any
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_math, ext_strings
 
+from windlass.core.expression_cost import MAX_COST, WORST, Estimate, Size, cost_of
+
 MAX_TEXT = 4096
-"""Characters of one expression. The library bounds depth (32) and iterations (10,000) by itself."""
+"""Characters of one expression. The library bounds depth (32) and iterations (10,000) by itself; what it may
+come to is bounded by `expression_cost.py`."""
 
 SCALARS: Mapping[str, cel.Type] = {
     "bool": cel.Type.BOOL,
@@ -36,6 +40,8 @@ SCALARS: Mapping[str, cel.Type] = {
     "timestamp": cel.Type.TIMESTAMP,
     "dyn": cel.Type.DYN,
 }
+_TOO_MUCH = f"it could come to more than {MAX_COST // 1024 // 1024} MiB"
+_NONE = ctypes.py_object(None)
 _PLACE = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
 _STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$| \(in container ''\)")
 
@@ -68,31 +74,42 @@ class Names:
     def bind(self, values: Mapping[str, Any]) -> Bound:
         """Values for the names, to be used by any number of programs."""
         _refuse_nul(values)
-        return Bound(_environment(self).Activation(dict(values)))
+        return Bound(_environment(self).Activation(dict(values)), values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bound:
     activation: cel.Activation
+    values: Mapping[str, Any]
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Size]:
+        return {name: Size.of(value) for name, value in self.values.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A checked expression. `type` is what it gives, `dyn` where that shows only in the evaluation."""
+    """A checked expression. `type` is what it gives, `dyn` where that shows only in the evaluation. One that
+    could come to too much has a cost, which is looked at with the values at hand."""
 
     text: str
     type: str
     _expression: cel.Expression
+    _cost: Estimate | None = None
 
     def value(self, bound: Bound) -> Any:
         """Plain data: text, numbers, booleans, None, lists, mappings with text for keys."""
+        if self._cost is not None and self._cost(bound.sizes)[1] > MAX_COST:
+            raise Unevaluable(_TOO_MUCH)
         try:
             found = self._expression.eval(bound.activation)
         except RuntimeError as error:
             raise Unevaluable(_told(str(error))) from None
         if found.type() == cel.Type.ERROR:
             raise Unevaluable(_told(str(found.value())))
-        return _plain(found.plain_value())
+        given = found.plain_value()
+        _keep_nulls(given)
+        return _plain(given)
 
     def holds(self, bound: Bound) -> bool:
         """Only true is true."""
@@ -107,7 +124,11 @@ def _checked(names: Names, text: str) -> Program:
         expression = _environment(names).compile(text)
     except RuntimeError as error:
         raise _placed(str(error)) from None
-    return Program(text, expression.return_type().name().lower(), expression)
+    cost = cost_of(expression.serialize())
+    if cost({})[1] > MAX_COST:
+        raise BadExpression(_TOO_MUCH)
+    harmless = cost(dict.fromkeys((name for name, _ in names.types), WORST))[1] <= MAX_COST
+    return Program(text, expression.return_type().name().lower(), expression, None if harmless else cost)
 
 
 @lru_cache(maxsize=512)
@@ -154,6 +175,19 @@ def _refuse_nul(value: Any) -> None:
     elif isinstance(value, list):
         for item in value:
             _refuse_nul(item)
+
+
+def _keep_nulls(value: Any) -> None:
+    """With every null it gives, the library also gives up a reference to None that is not its own. Until
+    Python 3.12 made None immortal those can run out, and then the whole process ends. Each is paid back."""
+    if value is None:
+        ctypes.pythonapi.Py_IncRef(_NONE)
+    elif isinstance(value, list):
+        for item in value:
+            _keep_nulls(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _keep_nulls(item)
 
 
 def _plain(value: Any) -> Any:

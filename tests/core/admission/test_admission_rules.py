@@ -74,6 +74,7 @@ OTHER = envelope("umbra", {"tenant": "umbra"}, gpus=quota(0, 4, "l40s-48g"))
 PRICE = {"per_gpu_hour": 2_500_000}
 
 HELM = document("Site", "helm", {"orchestrator": "kubernetes"})
+CLUSTER = document("Site", "cluster", {"orchestrator": "slurm"})
 HOMEBOUND = trait("homebound", targets=["local"])
 MOUNTS = trait("mounts", constraints={"volumes": ["data"]})
 SHOWS = trait("shows", constraints={"secrets": ["token"]})
@@ -204,6 +205,7 @@ REFUSED: tuple[Case, ...] = (
     ),
     ("secret.not-granted", spec(traits=["shows"]), (SHOWS, granting("shows")), {}),
     ("target.unsupported", spec(type="own", placement={"sites": ["helm"]}), (HELM, typed()), {}),
+    ("target.unsupported", spec(command=[], placement={"sites": ["cluster"]}), (CLUSTER,), {}),
     (
         "target.unsupported",
         spec(traits=["homebound"], placement={"sites": ["helm"]}),
@@ -287,6 +289,8 @@ ADMITTED: tuple[Case, ...] = (
         {},
     ),
     ("target.unsupported", spec(type="own"), (HELM, typed()), {}),
+    ("target.unsupported", spec(command=[]), (CLUSTER,), {}),
+    ("target.unsupported", spec(type="notebook", placement={"sites": ["cluster"]}), (CLUSTER,), {}),
     ("policy.<name>", job(), (policy("spec.image.startsWith('ghcr.io/')"),), {}),
     ("policy.<name>", job(), (policy("false", "globex"),), {}),
     ("policy.<name>", job(), (policy("false", appliesTo={"actions": ["create-service"]}),), {}),

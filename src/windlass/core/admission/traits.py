@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from windlass.core.admission.case import Case, trait_spec
+from windlass.core.compiler.names import site_values
+from windlass.core.compiler.rendering import type_template
 from windlass.core.compiler.wishes import stated, wishes
 from windlass.core.documents.definitions import ByTarget, ComponentType, Trait
+from windlass.core.documents.kinds import Site
 from windlass.core.documents.scalars import Sharing, Target
 from windlass.core.errors import Reason
 from windlass.core.expressions import Unevaluable
@@ -157,7 +160,19 @@ def _missing(case: Case, name: str) -> list[str]:
     found = []
     if not runs_on(case.type_spec, target):
         found.append(f"the type {case.intent.spec.type} has no template for {target}")
+    elif target == "slurm" and not _starts_something(case, name, site):
+        found.append(f"there is no command, and {target} knows nothing of what an image would start")
     for use, document in case.traits:
         if document is not None and not to_be_had_on(trait_spec(document), target):
             found.append(f"the trait {use.name} is not to be had on {target}")
     return found
+
+
+def _starts_something(case: Case, name: str, site: Site) -> bool:
+    """The author or the type says what to run, where the image does not."""
+    if case.intent.spec.command or case.profile is None or case.tenant is None:
+        return True
+    try:
+        return bool(type_template(case, site.orchestrator, site_values(name, site)).get("command"))
+    except Unevaluable:
+        return True  # told when it is compiled

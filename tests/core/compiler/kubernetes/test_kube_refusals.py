@@ -72,6 +72,9 @@ EVERYBODY: list[tuple[tuple[str | int, ...], Any]] = [
     ((*MAIN, "lifecycle"), {"postStart": {"httpGet": {"host": "10.0.0.1", "port": 80}}}),
 ]
 AUTHORS: list[tuple[tuple[str | int, ...], Any]] = [
+    (("metadata",), {"annotations": {"k8s.v1.cni.cncf.io/networks": "host"}}),
+    (("spec", "template", "metadata"), {"annotations": {"io.kubernetes.cri-o.Devices": "/dev/nvidia7"}}),
+    (("spec", "template", "metadata"), {"labels": {"sidecar.istio.io/inject": "false"}}),
     (("spec", "completions"), 100),
     ((*POD, "volumes"), [{"name": "x", "secret": {"secretName": "neighbour"}}]),
     ((*POD, "volumes"), [{"name": "x", "persistentVolumeClaim": {"claimName": "neighbour"}}]),

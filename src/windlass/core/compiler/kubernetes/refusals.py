@@ -96,7 +96,7 @@ def _object(
         )
         return
     yield from _closed(thing, _TOP, path, "belongs to the platform")
-    yield from _metadata(thing.get("metadata"), (*path, "metadata"))
+    yield from _metadata(thing.get("metadata"), (*path, "metadata"), author=author)
     spec = thing.get("spec")
     if not isinstance(spec, Mapping):
         if kind not in _NO_SPEC:
@@ -116,7 +116,9 @@ def _closed(tree: Mapping[str, Any], allowed: Collection[str], path: Path, why: 
         yield (*path, key), f"{key} {why}"
 
 
-def _metadata(metadata: Any, path: Path) -> Iterator[Refusal]:
+def _metadata(metadata: Any, path: Path, *, author: bool = False) -> Iterator[Refusal]:
+    """To an author's, the networks, meshes and runtimes of a cluster would listen too: an annotation can give
+    a pod another network or a device of its node, a label under a domain can take it out of a mesh."""
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
@@ -129,6 +131,11 @@ def _metadata(metadata: Any, path: Path) -> Iterator[Refusal]:
         ):
             if reserved(key) or key.partition("/")[0].endswith("k8s.io"):
                 yield (*path, part, key), f"{key} is reserved for the platform"
+            elif author and (part == "annotations" or "." in key.partition("/")[0]):
+                yield (
+                    (*path, part, key),
+                    f"{key} could speak to controllers of the cluster",
+                )
 
 
 def _workload(
@@ -154,7 +161,7 @@ def _workload(
         return
     if kind != kinds.POD:
         yield from _closed(template, ("metadata", "spec"), at_pods, "is not part of a pod template")
-        yield from _metadata(template.get("metadata"), (*at_pods, "metadata"))
+        yield from _metadata(template.get("metadata"), (*at_pods, "metadata"), author=author)
     pod = template.get("spec")
     if not isinstance(pod, Mapping):
         yield (*at_pods, "spec"), "a pod template has a spec"
@@ -226,6 +233,7 @@ def _service(spec: Mapping[str, Any], path: Path) -> Iterator[Refusal]:
         yield (*path, "type"), "a component's Service is reached inside the cluster only"
     if spec.get("clusterIP", "None") != "None":
         yield (*path, "clusterIP"), "an address is given by the cluster; None makes the Service headless"
-    for at, port in enumerate(spec.get("ports") or []):
+    ports = spec.get("ports")
+    for at, port in enumerate(ports if isinstance(ports, (list, tuple)) else []):
         if isinstance(port, Mapping) and "nodePort" in port:
             yield (*path, "ports", at, "nodePort"), "a component opens no port of a node"

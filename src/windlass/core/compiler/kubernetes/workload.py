@@ -20,6 +20,7 @@ from windlass.core.compiler.kubernetes.pods import (
     topology_annotations,
 )
 from windlass.core.compiler.kubernetes.refusals import refusals
+from windlass.core.compiler.kubernetes.shapes import misshapen
 from windlass.core.compiler.work import Work
 
 Manifest = dict[str, Any]
@@ -45,13 +46,15 @@ def finish(
 ) -> tuple[Manifest, ...]:
     """The workload first, then what stands beside it, by kind. `patches` are of traits, with their names.
     `author`: the template came out of an intent, and is read as one of the escape hatch."""
-    if problems := list(refusals(template, author=author)):
+    if problems := list(refusals(template, author=author)) or list(misshapen(template["objects"])):
         raise Refused(problems)
     if work.topology is not None and work.topology.level not in words.LEVELS:
         known = ", ".join(words.LEVELS)
         raise Refused([(("topology", "level"), f"nodes have no level {work.topology.level}, only {known}")])
     objects = _merged(work, template, patches)
-    if patches and (problems := list(refusals({"objects": objects}, tolerations=True))):
+    if patches and (
+        problems := list(refusals({"objects": objects}, tolerations=True)) or list(misshapen(objects))
+    ):
         raise Refused(problems)
     workload, beside = _divided(objects)
     return (
