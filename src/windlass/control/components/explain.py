@@ -14,7 +14,7 @@ import msgspec
 from windlass.contracts import api
 from windlass.control.components.hearsay import heard, named
 from windlass.control.components.steps import PREEMPTION
-from windlass.control.db import components, workloads
+from windlass.control.db import components, line_causes, workloads
 from windlass.control.db.port import Row, Tx
 from windlass.control.db.workloads import WorkloadRecord
 from windlass.control.identity.scopes import Scope
@@ -90,7 +90,7 @@ def waiting_reason(plane: ControlPlane, scope: Scope, path: str) -> api.StatusRe
 async def pending_history(tx: Tx, run: WorkloadRecord, now: Ms) -> list[api.CauseSpan]:
     """Every second from submission until it ended: what it waited for, or that it ran."""
     entered = await workloads.transitions(tx, run.id, run.submitted)
-    causes = await workloads.causes_since(tx, run.line, run.submitted)
+    causes = await line_causes.since(tx, run.line, run.submitted)
     spans: list[tuple[str, int, int | None]] = []
     for index, (since, phase, _) in enumerate(entered):
         until = entered[index + 1][0] if index + 1 < len(entered) else None

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 
 from windlass.contracts.agent import NodeReport
-from windlass.control.billing.settle import open_account
-from windlass.control.components.steps import PREEMPTION
 from windlass.control.db import events as feed
 from windlass.control.db import nodes, workloads
 from windlass.control.db.port import EventRow, Store, Tx
-from windlass.control.db.workloads import WorkloadRecord, placed
+from windlass.control.db.workloads import Standing, WorkloadRecord, placed
 from windlass.control.identity.scopes import system_scope
 from windlass.control.leadership import Leadership
+from windlass.control.scheduler.apply import Believed, Written, write
 from windlass.control.scheduler.fold import Known, fold, freeing_first
 from windlass.control.scheduler.forecast import Forecast
 from windlass.control.scheduler.past import PastUseKeeper
@@ -35,8 +33,6 @@ from windlass.core.admission.case import NodeSize
 from windlass.core.catalog.quotas import next_change, quota_tree
 from windlass.core.catalog.snapshot import Catalog
 from windlass.core.errors import Unavailable
-from windlass.core.lifecycle import HOLDING as HOLDING_PHASES
-from windlass.core.metering import Holding, holding_id
 from windlass.core.scheduling.engine import (
     State,
     cycle,
@@ -48,17 +44,15 @@ from windlass.core.scheduling.engine import (
     was_told,
 )
 from windlass.core.scheduling.model import (
-    Admit,
     Event,
     Node,
     NodesChanged,
     Options,
     Outcome,
-    Preempt,
     Quota,
     QuotasChanged,
 )
-from windlass.core.units import MilliGpu, Ms
+from windlass.core.units import Ms
 from windlass.runtime.clock import Clock
 from windlass.runtime.logging import warn
 from windlass.runtime.metrics import ADMISSION_WAIT_SECONDS, CYCLE_SECONDS, GPUS, PREEMPTIONS
@@ -70,14 +64,6 @@ _GATHER_S = 0.005  # a burst of submits is one cycle; nobody notices 5 ms
 _FORETOLD, _KEEP_MS = 20, 10_000  # so many first estimates are kept of so long: a replay each time
 _OPTIONS = Options(growth=False)  # a site starts a gang as a whole; it cannot add workers to it
 _FEED_PREFIXES = ("workload.", "component.", "site.nodes", "catalog.")
-
-
-@dataclass(slots=True)
-class Written:
-    """What a cycle's transaction changed: the placed, and the reasons of those told to give way."""
-
-    admitted: list[WorkloadRecord] = field(default_factory=list)
-    preempted: list[str] = field(default_factory=list)
 
 
 class Scheduler:
@@ -152,7 +138,7 @@ class Scheduler:
         events = await self._world()
         while True:
 
-            async def page(tx: Tx, after: str = after) -> list[WorkloadRecord]:
+            async def page(tx: Tx, after: str = after) -> list[Standing]:
                 return await workloads.live_after(tx, after, _PAGE)
 
             records = await self._store.read(self._scope, page)
@@ -164,10 +150,10 @@ class Scheduler:
         self._led_under = None
         await self._decide(events)
 
-    async def _news(self) -> list[WorkloadRecord]:
+    async def _news(self) -> list[Standing]:
         """Every row that changed since the last look, as it is now: all pages, because who holds GPUs may
         be on the first and who left them on the last."""
-        news: dict[str, WorkloadRecord] = {}
+        news: dict[str, Standing] = {}
         while True:
             page = await self._store.read(self._scope, self._changed)
             for record in page:
@@ -177,10 +163,10 @@ class Scheduler:
             if len(page) < _PAGE:
                 return list(news.values())
 
-    async def _changed(self, tx: Tx) -> list[WorkloadRecord]:
+    async def _changed(self, tx: Tx) -> list[Standing]:
         return await workloads.changed_after(tx, self._cursor, _PAGE)
 
-    def _folded(self, records: Sequence[WorkloadRecord]) -> list[Event]:
+    def _folded(self, records: Sequence[Standing]) -> list[Event]:
         return [event for record in records for event in fold(record, self.known)]
 
     async def _world(self) -> list[Event]:
@@ -255,7 +241,7 @@ class Scheduler:
         }
         self._tracer.record(Span("scheduler cycle", place, began_ns, now_ns(), facts))
 
-    def _foretell(self, records: Sequence[WorkloadRecord]) -> None:
+    def _foretell(self, records: Sequence[Standing]) -> None:
         """What newcomers that have to wait are told of their start, to be compared with it later. Of a burst
         only some: it is a measure, and the forecast of those far back costs."""
         for record in records:
@@ -296,71 +282,9 @@ class Scheduler:
         await self._leadership.guard(tx)
         if tx.newest("catalog") != self._seen_revision:
             return None
-        now, written = self._clock(), Written()
-        for cause in outcome.causes:
-            await workloads.add_cause(tx, cause, now)
-        for admit in outcome.admitted:
-            if not admit.after and (record := await self._admit(tx, admit, now)) is not None:
-                written.admitted.append(record)
-        for preempt in outcome.preempted:
-            if await self._preempt(tx, preempt, now):
-                written.preempted.append(preempt.reason)
-        return written
-
-    async def _admit(self, tx: Tx, admit: Admit, now: Ms) -> WorkloadRecord | None:
-        """None: it moved on before it could be placed."""
-        record = await self._current(tx, admit.id)
-        # The engine believes so, whatever the row says; the feed will correct it.
-        self.known[admit.id].holds = True
-        if record is None or record.phase != "Pending":
-            return None
-        if record.shape not in self.state.lines.by_shape:
-            await workloads.waited_for_nothing(tx, record)
         sites = {node.name: node.site for node in self.nodes}
-        record.site = sites[admit.placement.workers[0].node]
-        record.placement = admit.placement
-        record.attempt += 1
-        self.known[admit.id].attempt = record.attempt
-        record.want = "run"
-        record.admitted = now
-        record.preempted_by = None
-        project, env, name = record.path.split("/")
-        await open_account(
-            tx,
-            Holding(
-                id=holding_id(record.id, record.attempt),
-                tenant=record.tenant,
-                project=project,
-                env=env,
-                component=name,
-                gpu_class=record.shape.gpu_class,
-                tier=record.tier,
-                currency=record.currency,
-                gpu_milli=MilliGpu(record.shape.gpus * len(admit.placement.workers)),
-                since=now,
-                type=record.type,
-            ),
-        )
-        where = sorted({worker.node for worker in admit.placement.workers})
-        message = f"placed on {', '.join(where)}"
-        await workloads.save(tx, record, now, [("Admitted", message)], "workload.admitted", nodes=where)
-        return record
-
-    async def _preempt(self, tx: Tx, preempt: Preempt, now: Ms) -> bool:
-        record = await self._current(tx, preempt.id)
-        self.known[preempt.id].stopping = True
-        if record is None or record.phase not in HOLDING_PHASES or record.want == "stop":
-            return False
-        record.want = "stop"
-        record.stop_reason = "preempted"
-        record.preempted_by = preempt.by
-        record.outcome[PREEMPTION] = preempt.reason
-        return await workloads.save(tx, record, now, (), "workload.stopping", reason=preempt.reason)
-
-    async def _current(self, tx: Tx, path: str) -> WorkloadRecord | None:
-        """The row as it is now, in this transaction: it may have moved on since the cycle."""
-        known = self.known.get(path)
-        return await workloads.find(tx, known.workload) if known is not None else None
+        believed = Believed(self.known, self.state.lines.by_shape, sites)
+        return await write(tx, outcome, believed, self._clock())
 
     # --- wake -----------------------------------------------------------------------------------
 
