@@ -14,6 +14,7 @@ from windlass.core.scheduling.defrag_apply import carry_out
 from windlass.core.scheduling.engine import cause_of, cycle, new_state, running
 from windlass.core.scheduling.model import (
     Adopted,
+    Event,
     NodesChanged,
     QuotasChanged,
     Released,
@@ -141,7 +142,7 @@ def test_on_random_worlds_everybody_ends_where_the_plan_said(block: int) -> None
 
 
 def _begun(told: Scenario) -> State:
-    events = [NodesChanged(told.nodes), QuotasChanged(told.quotas), *map(Adopted, told.running)]
+    events: list[Event] = [NodesChanged(told.nodes), QuotasChanged(told.quotas), *map(Adopted, told.running)]
     state, _ = cycle(new_state(told.options), [*events, *map(Submitted, told.waiting)], told.now)
     return state
 

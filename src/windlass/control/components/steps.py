@@ -17,7 +17,8 @@ from windlass.core.metering import holding_id
 from windlass.core.units import MilliGpu, Ms
 
 PREEMPTION = "preemption"
-"""In a workload's outcome: why it was preempted the last time (reclaim, priority, fair-share)."""
+"""In a workload's outcome: why it was preempted the last time (reclaim, priority, fair-share,
+defragmentation)."""
 
 
 async def apply_step(

@@ -14,7 +14,8 @@ its lease's token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -34,9 +35,11 @@ from windlass.control.scheduler.past import PastUseKeeper
 from windlass.core.admission.case import NodeSize
 from windlass.core.catalog.quotas import next_change, quota_tree
 from windlass.core.catalog.snapshot import Catalog
-from windlass.core.errors import Unavailable
+from windlass.core.errors import Conflict, Unavailable
 from windlass.core.lifecycle import HOLDING as HOLDING_PHASES
 from windlass.core.metering import Holding, holding_id
+from windlass.core.scheduling.defrag import Plan
+from windlass.core.scheduling.defrag_apply import carry_out
 from windlass.core.scheduling.engine import (
     State,
     cycle,
@@ -106,6 +109,8 @@ class Scheduler:
         self.simulated: frozenset[str] = frozenset()
         self.sizes: dict[str, tuple[NodeSize, ...]] = {}
         self.ready = False
+        self._loaded = False
+        self._turning = asyncio.Lock()
         self.forecast = Forecast(lambda: self.state, clock)
         self._foretold: list[tuple[str, Ms]] = []
         self._foretold_kept = Ms(0)
@@ -116,21 +121,43 @@ class Scheduler:
 
     async def run(self) -> None:
         """For ever: look, then sleep until somebody wakes us or time itself changes something."""
-        loaded = False
         while True:
             try:
-                if not loaded:
-                    await self.load()
-                    loaded = self.ready = True
                 await self.turn()
             except Unavailable as error:
                 warn("the scheduler could not write; it loads its state anew", detail=error.detail)
-                loaded = False
                 await asyncio.sleep(_RETRY_S)
                 continue
             await self._sleep()
 
     async def turn(self) -> None:
+        """One look at everything; the first, and the first after a failed write, loads it."""
+        async with self._turning:
+            await self._look()
+
+    @asynccontextmanager
+    async def held_still(self) -> AsyncIterator[State]:
+        """The leader's state as everything stored so far makes it, and no cycle until the block ends."""
+        async with self._turning:
+            await self._look()
+            if self._led_under is None:
+                raise Unavailable(
+                    "another replica leads and decides this",
+                    remedy="ask again: what spreads requests over the replicas will reach it",
+                )
+            yield self.state
+
+    async def _look(self) -> None:
+        if not self._loaded:
+            await self.load()
+            self.ready = True
+        try:
+            await self._take_turn()
+        except Unavailable:
+            self._loaded = False
+            raise
+
+    async def _take_turn(self) -> None:
         """Everything that changed, one cycle, its outcome."""
         self._wake.clear()
         records = await self._news()
@@ -143,6 +170,7 @@ class Scheduler:
 
     async def load(self) -> None:
         """Everything as the store has it."""
+        self._loaded = False
         self.state, self.known = new_state(_OPTIONS), {}
         self._fleet_changed, self._seen_revision = True, -1
         # From before the first page: a row that changes while the pages are read is read again.
@@ -163,6 +191,7 @@ class Scheduler:
             after = records[-1].id
         self._led_under = None
         await self._decide(events)
+        self._loaded = True
 
     async def _news(self) -> list[WorkloadRecord]:
         """Every row that changed since the last look, as it is now: all pages, because who holds GPUs may
@@ -347,8 +376,11 @@ class Scheduler:
         return record
 
     async def _preempt(self, tx: Tx, preempt: Preempt, now: Ms) -> bool:
-        record = await self._current(tx, preempt.id)
         self.known[preempt.id].stopping = True
+        return await self._stop(tx, preempt, now)
+
+    async def _stop(self, tx: Tx, preempt: Preempt, now: Ms) -> bool:
+        record = await self._current(tx, preempt.id)
         if record is None or record.phase not in HOLDING_PHASES or record.want == "stop":
             return False
         record.want = "stop"
@@ -356,6 +388,23 @@ class Scheduler:
         record.preempted_by = preempt.by
         record.outcome[PREEMPTION] = preempt.reason
         return await workloads.save(tx, record, now, (), "workload.stopping", reason=preempt.reason)
+
+    async def write_moves(self, tx: Tx, plan: Plan, now: Ms) -> None:
+        """Tell everything that moves to go. Raises Conflict where something moved on since the plan."""
+        await self._leadership.guard(tx)
+        wanted = await self._current(tx, plan.id)
+        if tx.newest("catalog") != self._seen_revision or wanted is None or wanted.phase != "Pending":
+            raise moved_on(plan.id)
+        for move in plan.moves:
+            if not await self._stop(tx, Preempt(move.id, plan.id, "defragmentation"), now):
+                raise moved_on(plan.id)
+
+    def moves_written(self, plan: Plan, now: Ms) -> None:
+        """Those are durable: the hole is promised, and the next places are earmarked."""
+        for preempt in carry_out(self.state, plan, now):
+            self.known[preempt.id].stopping = True
+            PREEMPTIONS.labels(preempt.reason).inc()
+        self._wake.set()
 
     async def _current(self, tx: Tx, path: str) -> WorkloadRecord | None:
         """The row as it is now, in this transaction: it may have moved on since the cycle."""
@@ -383,6 +432,13 @@ class Scheduler:
         except TimeoutError:
             return
         await asyncio.sleep(_GATHER_S)
+
+
+def moved_on(id: str) -> Conflict:
+    return Conflict(
+        f"what could be moved for {id} is not what it was when this was planned",
+        remedy=f"look again: `windlass defrag --plan {id}`",
+    )
 
 
 def _node(site: str, node: NodeReport) -> Node:

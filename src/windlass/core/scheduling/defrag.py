@@ -13,17 +13,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 
+from windlass.core.documents.kinds import HardwareProfile
 from windlass.core.scheduling.backfill import head_of
 from windlass.core.scheduling.causes import BRIEFLY, binding
 from windlass.core.scheduling.defrag_search import EXACT, lost, search
 from windlass.core.scheduling.fit import in_words, never
 from windlass.core.scheduling.lines import Line
-from windlass.core.scheduling.model import Placement, Shape
+from windlass.core.scheduling.model import Placement, Shape, Topology
 from windlass.core.scheduling.owed import owed_first
 from windlass.core.scheduling.placement import place
 from windlass.core.scheduling.rearranging import NOBODY, Arrangement, Stuck, Wanted
 from windlass.core.scheduling.state import Held, State
-from windlass.core.units import GpuUs, Ms, format_duration
+from windlass.core.units import GPU, GpuUs, MilliGpu, Ms, format_duration
 
 PROPOSED = 20
 """Lines for which a plan is made when nobody is named: each costs a search."""
@@ -117,6 +118,32 @@ def plan_hole(state: State, shape: Shape, now: Ms) -> Plan | NoPlan:
         wanted, free = in_words(need, shape.gpu_class), in_words(rooms.free, shape.gpu_class)
         return NoPlan(NOBODY, shape, f"It needs {wanted}; {free} are free in sum, and moving frees no more.")
     return _planned(state, Wanted(NOBODY, shape), now)
+
+
+def named_hole(gpu_class: str, gpus: MilliGpu, workers: int, topology: str | None) -> Shape:
+    """A hole as a person names it: GPUs per worker, or a share of one. Raises ValueError."""
+    if not gpus or (gpus > GPU and gpus % GPU):
+        raise ValueError("a hole is for a whole number of GPUs, or for a part of one")
+    together = Topology(topology, "required") if topology else None
+    if gpus >= GPU:
+        return Shape(NOBODY, gpu_class, gpus, workers, topology=together)
+    return Shape(NOBODY, gpu_class, gpus, workers, unit=gpus, sharing="time-slice", topology=together)
+
+
+def profiled_hole(profile: HardwareProfile, units: int, workers: int, topology: str | None) -> Shape:
+    """The same in units of a hardware profile, with the CPU and memory that go with them."""
+    return Shape(
+        queue=NOBODY,
+        gpu_class=profile.gpu_class,
+        gpus=MilliGpu(profile.share * units),
+        workers=workers,
+        unit=MilliGpu(profile.share),
+        sharing=profile.sharing,
+        mig_profile=profile.mig_profile,
+        cpu_milli=profile.per_gpu.cpu * 1000 * units,
+        memory_mib=profile.per_gpu.memory_gib * 1024 * units,
+        topology=Topology(topology, "required") if topology else None,
+    )
 
 
 def accepts_moving(held: Held) -> bool:
