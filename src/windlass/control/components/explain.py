@@ -32,7 +32,8 @@ REMEDIES = {
     "site": "wait for the site to come back, or allow other sites in spec.placement.sites",
     "quota": "it starts when your own or borrowed GPUs come free; `windlass quota show` tells what is yours",
     "capacity": "it starts when enough GPUs of the class come free; fewer GPUs may start sooner",
-    "fragmentation": "enough GPUs are free, but not together; smaller workers may start at once",
+    "fragmentation": "enough GPUs are free, but not together; smaller workers may start at once, and a "
+    "platform-admin sees with `windlass defrag --plan` whether others could move",
     "priority": "it would fit, but would delay work ahead of it; a timeLimit lets it start in the gap",
     "budget": "wait for the next period, or ask for a larger budget",
     "starting": "the site is starting it",
@@ -43,6 +44,7 @@ PREEMPTIONS = {
     "reclaim": "a lender took back its guarantee",
     "priority": "work of higher priority needed its GPUs",
     "fair-share": "others were further below their fair share",
+    "defragmentation": "it accepts moving, and its move made a place where others fit together",
 }
 
 

@@ -19,7 +19,8 @@ from windlass.core.metering import holding_id
 from windlass.core.units import MilliGpu, Ms
 
 PREEMPTION = "preemption"
-"""In a workload's outcome: why it was preempted the last time (reclaim, priority, fair-share)."""
+"""In a workload's outcome: why it was preempted the last time (reclaim, priority, fair-share,
+defragmentation)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,16 +47,25 @@ async def write(tx: Tx, outcome: Outcome, believed: Believed, now: Ms) -> Writte
     found = await workloads.find_all(tx, list(ids.values()))
     current = {path: found[id] for path, id in ids.items() if id in found}
     placed = _placed(admits, current, believed, now)
-    stopped = _stopped(outcome.preempted, current, believed)
+    for preempt in outcome.preempted:
+        believed.known[preempt.id].stopping = True
+    stopped = _stopped(outcome.preempted, current)
     emptied = [(record.line, record.queued) for record, _ in placed if record.shape not in believed.waiting]
     await line_causes.add(tx, outcome.causes, emptied, now)
     await open_accounts(tx, [_holding(record, placement, now) for record, placement in placed])
     changes = [_admitted(record, placement) for record, placement in placed]
-    changes += [
-        Change(record, (), "workload.stopping", {"reason": preempt.reason}) for record, preempt in stopped
-    ]
+    changes += [_stopping(record, preempt) for record, preempt in stopped]
     await workloads.save_all(tx, changes, now)
     return Written([record for record, _ in placed], [preempt.reason for _, preempt in stopped])
+
+
+async def stop(tx: Tx, preempts: Sequence[Preempt], known: Mapping[str, Known], now: Ms) -> int:
+    """Tell these to give way, whoever of them still can: how many that were."""
+    ids = {preempt.id: known[preempt.id].workload for preempt in preempts if preempt.id in known}
+    found = await workloads.find_all(tx, list(ids.values()))
+    stopped = _stopped(preempts, {path: found[id] for path, id in ids.items() if id in found})
+    await workloads.save_all(tx, [_stopping(record, preempt) for record, preempt in stopped], now)
+    return len(stopped)
 
 
 def _placed(
@@ -81,11 +90,10 @@ def _placed(
 
 
 def _stopped(
-    preempts: Sequence[Preempt], current: Mapping[str, WorkloadRecord], believed: Believed
+    preempts: Sequence[Preempt], current: Mapping[str, WorkloadRecord]
 ) -> list[tuple[WorkloadRecord, Preempt]]:
     stopped = []
     for preempt in preempts:
-        believed.known[preempt.id].stopping = True
         record = current.get(preempt.id)
         if record is None or record.phase not in HOLDING_PHASES or record.want == "stop":
             continue
@@ -118,3 +126,7 @@ def _admitted(record: WorkloadRecord, placement: Placement) -> Change:
     where = sorted({worker.node for worker in placement.workers})
     message = f"placed on {', '.join(where)}"
     return Change(record, (("Admitted", message),), "workload.admitted", {"nodes": where})
+
+
+def _stopping(record: WorkloadRecord, preempt: Preempt) -> Change:
+    return Change(record, (), "workload.stopping", {"reason": preempt.reason})

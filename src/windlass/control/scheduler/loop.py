@@ -14,7 +14,8 @@ its lease's token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 
@@ -25,14 +26,16 @@ from windlass.control.db.port import EventRow, Store, Tx
 from windlass.control.db.workloads import Standing, WorkloadRecord, placed
 from windlass.control.identity.scopes import system_scope
 from windlass.control.leadership import Leadership
-from windlass.control.scheduler.apply import Believed, Written, write
+from windlass.control.scheduler.apply import Believed, Written, stop, write
 from windlass.control.scheduler.fold import Known, fold, freeing_first
 from windlass.control.scheduler.forecast import Forecast
 from windlass.control.scheduler.past import PastUseKeeper
 from windlass.core.admission.case import NodeSize
 from windlass.core.catalog.quotas import next_change, quota_tree
 from windlass.core.catalog.snapshot import Catalog
-from windlass.core.errors import Unavailable
+from windlass.core.errors import Conflict, Unavailable
+from windlass.core.scheduling.defrag import Plan
+from windlass.core.scheduling.defrag_apply import carry_out
 from windlass.core.scheduling.engine import (
     State,
     cycle,
@@ -49,6 +52,7 @@ from windlass.core.scheduling.model import (
     NodesChanged,
     Options,
     Outcome,
+    Preempt,
     Quota,
     QuotasChanged,
 )
@@ -92,6 +96,8 @@ class Scheduler:
         self.simulated: frozenset[str] = frozenset()
         self.sizes: dict[str, tuple[NodeSize, ...]] = {}
         self.ready = False
+        self._loaded = False
+        self._turning = asyncio.Lock()
         self.forecast = Forecast(lambda: self.state, clock)
         self._foretold: list[tuple[str, Ms]] = []
         self._foretold_kept = Ms(0)
@@ -102,21 +108,43 @@ class Scheduler:
 
     async def run(self) -> None:
         """For ever: look, then sleep until somebody wakes us or time itself changes something."""
-        loaded = False
         while True:
             try:
-                if not loaded:
-                    await self.load()
-                    loaded = self.ready = True
                 await self.turn()
             except Unavailable as error:
                 warn("the scheduler could not write; it loads its state anew", detail=error.detail)
-                loaded = False
                 await asyncio.sleep(_RETRY_S)
                 continue
             await self._sleep()
 
     async def turn(self) -> None:
+        """One look at everything; the first, and the first after a failed write, loads it."""
+        async with self._turning:
+            await self._look()
+
+    @asynccontextmanager
+    async def held_still(self) -> AsyncIterator[State]:
+        """The leader's state as everything stored so far makes it, and no cycle until the block ends."""
+        async with self._turning:
+            await self._look()
+            if self._led_under is None:
+                raise Unavailable(
+                    "another replica leads and decides this",
+                    remedy="ask again: what spreads requests over the replicas will reach it",
+                )
+            yield self.state
+
+    async def _look(self) -> None:
+        if not self._loaded:
+            await self.load()
+            self.ready = True
+        try:
+            await self._take_turn()
+        except Unavailable:
+            self._loaded = False
+            raise
+
+    async def _take_turn(self) -> None:
         """Everything that changed, one cycle, its outcome."""
         self._wake.clear()
         records = await self._news()
@@ -129,6 +157,7 @@ class Scheduler:
 
     async def load(self) -> None:
         """Everything as the store has it."""
+        self._loaded = False
         self.state, self.known = new_state(_OPTIONS), {}
         self._fleet_changed, self._seen_revision = True, -1
         # From before the first page: a row that changes while the pages are read is read again.
@@ -149,6 +178,7 @@ class Scheduler:
             after = records[-1].id
         self._led_under = None
         await self._decide(events)
+        self._loaded = True
 
     async def _news(self) -> list[Standing]:
         """Every row that changed since the last look, as it is now: all pages, because who holds GPUs may
@@ -286,6 +316,23 @@ class Scheduler:
         believed = Believed(self.known, self.state.lines.by_shape, sites)
         return await write(tx, outcome, believed, self._clock())
 
+    async def write_moves(self, tx: Tx, plan: Plan, now: Ms) -> None:
+        """Tell everything that moves to go. Raises Conflict where something moved on since the plan."""
+        await self._leadership.guard(tx)
+        wanted = await workloads.find(tx, self.known[plan.id].workload) if plan.id in self.known else None
+        if tx.newest("catalog") != self._seen_revision or wanted is None or wanted.phase != "Pending":
+            raise moved_on(plan.id)
+        told = [Preempt(move.id, plan.id, "defragmentation") for move in plan.moves]
+        if await stop(tx, told, self.known, now) < len(told):
+            raise moved_on(plan.id)
+
+    def moves_written(self, plan: Plan, now: Ms) -> None:
+        """Those are durable: the hole is promised, and the next places are earmarked."""
+        for preempt in carry_out(self.state, plan, now):
+            self.known[preempt.id].stopping = True
+            PREEMPTIONS.labels(preempt.reason).inc()
+        self._wake.set()
+
     # --- wake -----------------------------------------------------------------------------------
 
     def _heard(self, rows: Sequence[EventRow]) -> None:
@@ -307,6 +354,13 @@ class Scheduler:
         except TimeoutError:
             return
         await asyncio.sleep(_GATHER_S)
+
+
+def moved_on(id: str) -> Conflict:
+    return Conflict(
+        f"what could be moved for {id} is not what it was when this was planned",
+        remedy=f"look again: `windlass defrag --plan {id}`",
+    )
 
 
 def _node(site: str, node: NodeReport) -> Node:
