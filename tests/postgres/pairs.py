@@ -24,19 +24,21 @@ class Pair:
         hosts = ",".join(f"127.0.0.1:{port}" for port in sorted((self.primary.port, self.standby.port)))
         return f"postgresql://windlass:{PASSWORD}@{hosts}/postgres"
 
-    def wait_for_each_other(self) -> None:
-        """From now on a commit is done when both have it, whichever of the two leads."""
-        for server in (self.standby, self.primary):
-            session = Session(server.url())
-            session.rows("ALTER SYSTEM SET synchronous_standby_names = '*'")
-            session.rows("SELECT pg_reload_conf()")
-            session.close()
+    def wait_for_standby(self) -> None:
+        """From now on a commit of the primary is done when both have it. The standby, once it leads, waits for
+        nobody."""
+        _wait_for_followers(self.primary)
         session = Session(self.primary.url())
         deadline = time.monotonic() + _PATIENCE_S
         while not session.rows("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"):
             assert time.monotonic() < deadline, "the standby never followed"
             time.sleep(0.02)
         session.close()
+
+    def wait_for_each_other(self) -> None:
+        """From now on a commit is done when both have it, whichever of the two leads."""
+        _wait_for_followers(self.standby)
+        self.wait_for_standby()
 
     def fail_over(self) -> None:
         """The primary is gone without a word, the standby leads. Until the other follows it, it
@@ -69,3 +71,10 @@ def started_pair(folder: Path) -> Pair:
     standby = standby_of(primary, folder / "two")
     standby.start()
     return Pair(primary, standby)
+
+
+def _wait_for_followers(server: PostgresServer) -> None:
+    session = Session(server.url())
+    session.rows("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    session.rows("SELECT pg_reload_conf()")
+    session.close()

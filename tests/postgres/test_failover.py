@@ -51,7 +51,7 @@ async def two_replicas(url: str) -> tuple[World, World]:
 def test_a_killed_primary_loses_nothing_and_stops_nobody_for_good(pair: Pair) -> None:
     async def story() -> None:
         first, second = await two_replicas(pair.url)
-        pair.wait_for_each_other()
+        pair.wait_for_standby()
         heard = Heard(first, second)
         async with running(first, second):
             await one_leads(first, second)
@@ -77,7 +77,7 @@ def test_a_commit_its_standby_has_not_seen_is_not_acknowledged(
 ) -> None:
     async def story() -> None:
         world = await furnished(pair.url)
-        pair.wait_for_each_other()
+        pair.wait_for_standby()
         monkeypatch.setattr(pg_connections, "ANSWER_S", 1.0)
         await world.restart()
         await asyncio.to_thread(pair.standby.stop, "immediate")
