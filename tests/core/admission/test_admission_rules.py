@@ -338,6 +338,22 @@ def test_a_trait_can_ask_for_nodes_without_other_tenants() -> None:
     assert decided.work is not None and decided.work.shape.dedicated
 
 
+STANDARD = {
+    "apiVersion": "windlass.dev/v1",
+    "kind": "Tier",
+    "metadata": {"name": "standard"},
+    "spec": {"priority": 50, "preempts": True, "preemptible": False},
+}
+
+
+@pytest.mark.parametrize("says", [{}, {"movable": True}])
+def test_what_accepts_moving_gives_up_its_protection(says: dict[str, bool]) -> None:
+    roams = trait("roams", constraints=says)
+    decided = judged(spec(traits=["roams"]), STANDARD, roams, granting("roams"))
+    assert decided.work is not None
+    assert (decided.work.shape.movable, decided.work.shape.preemptible) == (bool(says), bool(says))
+
+
 def test_every_requirement_that_is_not_met_is_told_and_none_hides_another() -> None:
     kind = typed(rules=[rule("spec.gpus > 1", message="${'asked for ' + string(spec.gpus)}")])
     decided = judged(spec(type="own", priority=9), kind, policy("spec.workers > 1"))

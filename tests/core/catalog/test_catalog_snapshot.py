@@ -48,9 +48,9 @@ def test_a_bare_name_means_the_newest_version_that_is_not_deprecated() -> None:
 
 def test_what_is_shipped_is_in_every_catalog() -> None:
     types = ("batch-job", "inference-service", "model-service", "notebook", "raw", "sweep", "training-job")
-    traits = ("checkpoint", "dedicated", "nccl", "scratch", "secret", "sharing", "spot-tolerant", "storage")
+    traits = ("checkpoint", "dedicated", "movable", "nccl", "scratch", "secret", "sharing", "spot-tolerant")
     assert EMPTY.known_types() == list(types)
-    assert EMPTY.known_traits() == [*traits, "topology"]
+    assert EMPTY.known_traits() == [*traits, "storage", "topology"]
     assert version_found(EMPTY, "training-job") == "1.0.0"
     assert EMPTY.trait("topology@1.0.0") is not None
     assert not EMPTY.documents
@@ -58,7 +58,7 @@ def test_what_is_shipped_is_in_every_catalog() -> None:
     newer = world(component_type("training-job", "1.1"), trait("mine"))
     assert version_found(newer, "training-job") == "1.1"
     assert version_found(newer, "training-job@1.0.0") == "1.0.0"
-    assert newer.known_traits() == sorted([*traits, "mine", "topology"])
+    assert newer.known_traits() == sorted([*traits, "mine", "storage", "topology"])
 
 
 @pytest.mark.parametrize(

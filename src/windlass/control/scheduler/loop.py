@@ -111,6 +111,7 @@ class Scheduler:
         while True:
             try:
                 await self.turn()
+                self.ready = True
             except Unavailable as error:
                 warn("the scheduler could not write; it loads its state anew", detail=error.detail)
                 await asyncio.sleep(_RETRY_S)
@@ -137,7 +138,6 @@ class Scheduler:
     async def _look(self) -> None:
         if not self._loaded:
             await self.load()
-            self.ready = True
         try:
             await self._take_turn()
         except Unavailable:

@@ -49,6 +49,7 @@ TYPES: dict[str, dict[str, Any]] = {
 
 TRAITS: dict[str, dict[str, Any]] = {
     "spot-tolerant": {},
+    "movable": {},
     "topology": {"level": "rack", "mode": "required"},
     "sharing": {"mode": "mig"},
     "nccl": {"fabric": "roce", "interface": "eth0"},

@@ -1,0 +1,24 @@
+#!/bin/bash
+#SBATCH --account=acme
+#SBATCH --comment=windlass.dev/tenant=acme,windlass.dev/project=nlp,windlass.dev/env=prod,windlass.dev/component=training-job,windlass.dev/type=training-job,windlass.dev/type-version=1.0.0,windlass.dev/tier=standard,windlass.dev/profile=h100-80g
+#SBATCH --cpus-per-task=48
+#SBATCH --export=NIL
+#SBATCH --gres=gpu:h100-80g:4
+#SBATCH --job-name=nlp.prod.training-job
+#SBATCH --mem=512G
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --partition=h100-80g
+#SBATCH --qos=standard
+#SBATCH --requeue
+#SBATCH --time=0-04:00:00
+set -- "$(command -v srun)" '--export=ALL' '--kill-on-bad-exit=1' '--cpus-per-task=48' \
+  /bin/sh -c 'export WINDLASS_WORKER=${SLURM_ARRAY_TASK_ID:-$SLURM_PROCID} WINDLASS_NODE=$SLURMD_NODENAME; export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=0 LOCAL_WORLD_SIZE=1; exec "$@"' sh \
+  'python' '-u' 'it'\''s main.py'
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
+export MASTER_ADDR MASTER_PORT
+export WINDLASS_COMPONENT='nlp/prod/training-job'
+export WINDLASS_IMAGE='ghcr.io/acme/work:v3'
+export EPOCHS='3'
+exec "$@"
