@@ -97,9 +97,8 @@ def _run(name: str, arguments: list[str], findings: Findings) -> dict[str, Any] 
 
 
 def _measure(wire: dict[str, Any]) -> Measure:
-    return Measure(
-        wire["key"], wire["what"], wire["value"], wire["unit"], wire["budget"], at_least=wire["atLeast"]
-    )
+    words = {"atLeast": "at_least", "byClock": "by_clock"}
+    return Measure(**{words.get(key, key): value for key, value in wire.items() if key != "verdict"})
 
 
 def arguments() -> argparse.ArgumentParser:

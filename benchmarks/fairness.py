@@ -62,9 +62,8 @@ def _tell(report: Report, key: str, what: str, alone: Found, crowded: Found) -> 
     ):
         report.add(f"{key}Alone{name}Ms", f"quiet tenant alone, {what}: {title}", before * 1e3, "ms")
         report.add(f"{key}Flood{name}Ms", f"quiet tenant beside a flood, {what}: {title}", after * 1e3, "ms")
-        report.add(
-            f"{key}{name}Times", f"{title} beside the flood by alone, {what}", after / before, "x", budget
-        )
+        times = f"{title} beside the flood by alone, {what}"
+        report.add(f"{key}{name}Times", times, after / before, "x", budget, by_clock=True)
 
 
 def _developer(platform: Platform, tenant: int) -> str:

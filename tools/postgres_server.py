@@ -101,9 +101,9 @@ class PostgresServer:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
 
-def standby_of(primary: PostgresServer, folder: Path) -> PostgresServer:
+def standby_of(primary: PostgresServer, folder: Path, port: int | None = None) -> PostgresServer:
     """A copy of it that follows it, not started yet."""
-    standby = PostgresServer(folder, primary.settings)
+    standby = PostgresServer(folder, primary.settings, port)
     folder.mkdir(parents=True)
     _give(folder)
     where = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", "windlass")

@@ -234,6 +234,11 @@ class _Tx(_Around):
         self._asked.work.append((statement, len(found)))
         return found
 
+    async def rows_of(self, statement: str, keys: Sequence[str], *args: object) -> Sequence[Row]:
+        found: Sequence[Row] = await self._inner.rows_of(statement, keys, *args)
+        self._asked.work.append((statement, len(found)))
+        return found
+
     async def row(self, statement: str, *args: object) -> Row | None:
         found: Row | None = await self._inner.row(statement, *args)
         self._asked.work.append((statement, found is not None))
@@ -247,3 +252,12 @@ class _Tx(_Around):
     async def insert(self, statement: str, *args: object) -> None:
         await self._inner.insert(statement, *args)
         self._asked.work.append((statement, 1))
+
+    async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
+        changed: int = await self._inner.execute_many(statement, rows)
+        self._asked.work.append((statement, changed))
+        return changed
+
+    async def insert_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        await self._inner.insert_many(statement, rows)
+        self._asked.work.append((statement, len(rows)))

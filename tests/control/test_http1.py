@@ -63,7 +63,7 @@ def problem(answer: bytes) -> tuple[bytes, Any]:
     "sent",
     [
         b"\x00\x01\r\n\r\n",
-        b"GET /v1/tiers?limit=\xd9\xa3 HTTP/1.1\r\n\r\n",
+        b"GET /v1/tiers?limit=\xd9\xa3 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"POST /v1/apply HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"POST /v1/apply HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
@@ -97,7 +97,7 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
 def test_a_large_body_in_one_piece_with_its_head_is_no_large_head(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         size = 4 * MAX_HEAD
-        head = f"POST /v1/apply HTTP/1.1\r\nAuthorization: Bearer {world.keys['admin']}\r\n"
+        head = f"POST /v1/apply HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.keys['admin']}\r\n"
         whole = f"{head}Content-Length: {size}\r\n\r\n".encode() + b" " * size
         async with served(world) as port:
             answer = await ask(port, whole, LAST)
@@ -183,6 +183,18 @@ def test_a_header_that_decides_something_is_not_taken_twice(tmp_path: Path, name
         async with served(world) as port:
             answer = await ask(port, whole)
             assert answer.startswith(b"HTTP/1.1 400 ") and b"is given twice" in answer
+
+    play(tmp_path, story)
+
+
+def test_a_request_names_the_host_it_was_sent_to(tmp_path: Path) -> None:
+    """Whoever stands in front of us may have filled in another. HTTP/1.0 knew no such header."""
+
+    async def story(world: World) -> None:
+        async with served(world) as port:
+            answer = await ask(port, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 400 ") and b"send the header Host" in answer
+            assert (await ask(port, b"GET /healthz HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
     play(tmp_path, story)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from windlass.core.bounds import Bounds
 from windlass.core.rates import Rate
 from windlass.runtime.metrics import REGISTRY
 
-SMALL = Bounds(principal=Rate(5, 10), tenant=Rate(8, 16), address=Rate(2, 4))
+SMALL = Bounds(principal=Rate(5, 10), tenant=Rate(8, 16), address=Rate(2, 4), refusal_s=0)
 
 
 async def bounded(world: World, bounds: Bounds = SMALL) -> None:
@@ -63,6 +64,20 @@ def test_a_refusal_says_how_long_to_wait_and_why(tmp_path: Path) -> None:
         assert not world.rows("SELECT * FROM components"), "nothing was changed"
         world.advance(1)
         assert (await world.apply(intent("nlp/prod/job"), by="acme")).status == 200
+
+    play(tmp_path, story)
+
+
+def test_who_asked_too_much_waits_for_that_word_and_nobody_else_does(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await bounded(world, replace(SMALL, principal=Rate(1, 3), refusal_s=3600))
+        await reads(world, 3)
+        flooding = [asyncio.create_task(reads(world, 1)) for _ in range(20)]
+        assert await reads(world, 3, by="acme-admin") == [200] * 3
+        assert not any(task.done() for task in flooding)
+        for task in flooding:
+            task.cancel()
+        await asyncio.gather(*flooding, return_exceptions=True)
 
     play(tmp_path, story)
 

@@ -20,7 +20,7 @@ NAMES = ("first", "second", "third")
 
 def with_three(folder: Path, story: Callable[[list[World]], Awaitable[None]]) -> None:
     async def told(world: World) -> None:
-        world.replica, world.bounds = NAMES[0], Bounds(principal=RATE, tenant=Rate(0, 0))
+        world.replica, world.bounds = NAMES[0], Bounds(principal=RATE, tenant=Rate(0, 0), refusal_s=0)
         await world.restart()
         async with AsyncExitStack() as closing:
             worlds = [world]

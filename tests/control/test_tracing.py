@@ -82,7 +82,7 @@ def test_one_submit_is_one_trace_from_the_caller_to_the_ledger(tmp_path: Path, r
         ("scheduler cycle", request.id),
         ("site start", cycle.id),
         ("site running", cycle.id),
-        ("site ended", cycle.id),
+        ("site run", cycle.id),
         ("ledger posting", cycle.id),
     }
     assert len(spans) == 8
@@ -92,7 +92,7 @@ def test_one_submit_is_one_trace_from_the_caller_to_the_ledger(tmp_path: Path, r
     assert set(collector.paths) == {"/v1/traces"}
     assert request.facts["http.route"] == "/v1/apply"
     assert collector.named("admission").facts["windlass.verdict"] == "admitted"
-    assert collector.named("site ended").facts["windlass.exit_code"] == 0
+    assert collector.named("site run").facts["windlass.exit_code"] == 0
 
 
 def test_errors_name_their_trace_and_logs_do_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -191,10 +191,12 @@ class World:
 
     def _scope(self, method: str, path: str, by: str | None, headers: Mapping[str, str]) -> dict[str, Any]:
         pure, _, query = path.partition("?")
-        sent = {"authorization": f"Bearer {self.keys.get(by, by)}"} if by is not None else {}
+        sent = {"host": "windlass"}
+        sent |= {"authorization": f"Bearer {self.keys.get(by, by)}"} if by is not None else {}
         sent |= {name.lower(): value for name, value in headers.items()}
         return {
             "type": "http",
+            "http_version": "1.1",
             "method": method,
             "path": pure,
             "query_string": query.encode(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from windlass.core.expression_cost import MAX_COST, Size, cost_of
@@ -95,7 +95,10 @@ _TEXTS = st.recursive(
 
 @given(text=_TEXTS, values=_VALUES)
 def test_the_estimate_is_never_below_what_is_made(text: str, values: dict[str, Any]) -> None:
-    program = NAMES.check(text)
+    try:
+        program = NAMES.check(text)
+    except BadExpression:  # too much whatever the values are
+        reject()
     size, cost = cost_of(program._expression.serialize())(
         {name: Size.of(one) for name, one in values.items()}
     )

@@ -27,8 +27,10 @@ class Breaker:
     def work(self, kills: int) -> None:
         """Kills are counted; about one time in five something else happens before the next."""
         others: list[Callable[[], None]] = [self.freeze, self.freeze_supervisor, self.step_clock]
-        if self.subject.cluster is not None:
-            others.append(self.restart_database)
+        if self.subject.pair is not None:
+            others += [self.restart_database, self.fail_over]
+        if self.subject.disk.can_be_full:
+            others.append(self.fill_disk)
         while self.done["kill"] + self.done["kill supervisor"] < kills:
             time.sleep(self.chance.random())
             self.done["gave up"] += self.subject.restart_those_that_gave_up()
@@ -42,15 +44,18 @@ class Breaker:
             process.step_clock(0)
 
     def kill(self) -> None:
+        self._kill_one()
+        if len(self.subject.servers) == 1 and self.chance.random() < 0.4:
+            # Alone it must get to work now and then, or nothing but its starting would be tested.
+            self.subject.until_ready()
+            time.sleep(self.chance.random() * 2)
+
+    def _kill_one(self) -> None:
         victim = self.chance.choice(self.subject.processes)
         victim.kill()
         time.sleep(self.chance.random() * 0.5)
         victim.start()
         self.done["kill"] += 1
-        if len(self.subject.servers) == 1 and self.chance.random() < 0.4:
-            # Alone it must get to work now and then, or nothing but its starting would be tested.
-            self.subject.until_ready()
-            time.sleep(self.chance.random() * 2)
 
     def kill_supervisor(self) -> None:
         self._signal_supervisor(signal.SIGKILL, "kill supervisor")
@@ -80,9 +85,30 @@ class Breaker:
 
     def restart_database(self) -> None:
         """Gone without a word, as a crash of its machine; back after a while."""
-        cluster = self.subject.cluster
-        assert cluster is not None
-        cluster.stop("immediate")
+        pair = self.subject.pair
+        assert pair is not None
+        pair.primary.stop("immediate")
         time.sleep(self.chance.random() * 3)
-        cluster.start()
+        pair.primary.start()
         self.done["database gone"] += 1
+
+    def fail_over(self) -> None:
+        """The standby leads; whoever led before follows it after a while."""
+        pair = self.subject.pair
+        assert pair is not None
+        pair.fail_over()
+        time.sleep(self.chance.random() * 2)
+        pair.follow_again()
+        self.done["failover"] += 1
+
+    def fill_disk(self) -> None:
+        """Of the database and of the site. Half of the time somebody dies meanwhile, and starts on it."""
+        self.subject.disk.fill()
+        time.sleep(self.chance.random() * 2)
+        if self.chance.random() < 0.5:
+            self._kill_one()
+        time.sleep(self.chance.random() * 2)
+        self.subject.disk.make_room()
+        if self.subject.pair is not None:
+            self.subject.pair.revive()
+        self.done["disk full"] += 1

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.control.engines import Database, SqliteDatabase
+from tests.faults.disks import Disk, mounted_disk
 from tests.journeys.platforms import Away, ask
 from tests.postgres.clusters import OwnDatabase
+from tests.postgres.pairs import Pair, started_pair
 from tests.site.worlds import LocalWorld
 from tools.clock_library import clock_library
-from tools.postgres_server import PostgresServer, free_port
+from tools.postgres_server import free_port
 
 from windlass.core.errors import Unavailable
 from windlass.sdk.contexts import load_contexts
@@ -89,7 +91,8 @@ class Installation:
     folder: Path
     database: Database
     site: Path  # the folder whose jobs have supervisors
-    cluster: PostgresServer | None = None
+    disk: Disk  # what is stored is stored here: the database's files, and the site's
+    pair: Pair | None = None
     servers: list[Process] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
     agent: Process | None = None
@@ -165,35 +168,36 @@ class Installation:
 
 @contextmanager
 def replicas(folder: Path, count: int = 3) -> Iterator[Installation]:
-    """Servers on a durable PostgreSQL, and the agent of a site."""
-    cluster = PostgresServer(folder / "pg")
-    cluster.create()
-    cluster.start()
-    found = Installation(folder, OwnDatabase(cluster.url()), folder / "site", cluster)
-    with _ended(found):
-        key = folder / "admin.key"
-        command = [*_WINDLASS, "migrate", "--database", cluster.url(), "--admin-key", str(key)]
-        subprocess.run(command, check=True, timeout=PATIENCE_S)
-        found.key = key.read_text().strip()
-        for _ in range(count):
-            found.add_server("server", "--database", cluster.url())
-        found.until_ready()
-        found.add_agent()
-        yield found
+    """Servers on a PostgreSQL with a synchronous standby, and the agent of a site."""
+    with mounted_disk(folder / "disk") as disk:
+        pair = started_pair(disk.folder)
+        found = Installation(folder, OwnDatabase(pair.url), disk.folder / "site", disk, pair)
+        with _ended(found):
+            pair.wait_for_each_other()
+            key = folder / "admin.key"
+            command = [*_WINDLASS, "migrate", "--database", pair.url, "--admin-key", str(key)]
+            subprocess.run(command, check=True, timeout=PATIENCE_S)
+            found.key = key.read_text().strip()
+            for _ in range(count):
+                found.add_server("server", "--database", pair.url)
+            found.until_ready()
+            found.add_agent()
+            yield found
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[Installation]:
     """`windlass up`: centre, site and database in one process."""
-    data = folder / "data"
-    found = Installation(folder, SqliteDatabase(data), data)
-    with _ended(found):
-        found.add_server("up", "--data", str(data), *FLEET)
-        found.until_ready()
-        contexts = folder / "config.toml"
-        found.eventually(contexts.exists, "a context is written")
-        found.key = load_contexts(contexts).contexts["local"].api_key
-        yield found
+    with mounted_disk(folder / "disk") as disk:
+        data = disk.folder / "data"
+        found = Installation(folder, SqliteDatabase(data), data, disk)
+        with _ended(found):
+            found.add_server("up", "--data", str(data), *FLEET)
+            found.until_ready()
+            contexts = folder / "config.toml"
+            found.eventually(contexts.exists, "a context is written")
+            found.key = load_contexts(contexts).contexts["local"].api_key
+            yield found
 
 
 @contextmanager
@@ -207,5 +211,5 @@ def _ended(found: Installation) -> Iterator[None]:
                 process.kill()
         if (found.site / "site").exists():
             LocalWorld(found.site).end_everything()
-        if found.cluster is not None:
-            found.cluster.stop("immediate")
+        if found.pair is not None:
+            found.pair.stop()

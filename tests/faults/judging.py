@@ -37,8 +37,8 @@ def one_instant(subject: Installation) -> Iterator[Rows]:
             found.execute("BEGIN")
             yield lambda statement: found.execute(statement).fetchall()
         return
-    assert subject.cluster is not None
-    session = Session(subject.cluster.url())
+    assert subject.pair is not None
+    session = Session(subject.pair.primary.url())
     try:
         session.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield session.rows

@@ -1,6 +1,6 @@
 """Clients against one envelope, and somebody who breaks things: servers, agents and supervisors killed and
-frozen, clocks stepped, the database gone and back. Nothing acknowledged is lost, nothing happens twice, the
-books are right.
+frozen, clocks stepped, the disk full, the database gone and back, or failed over to its standby. Nothing
+acknowledged is lost, nothing happens twice, the books are right.
 
 The seed is printed; WINDLASS_FAULTS_SEED repeats what was chosen (not when the machine did what),
 WINDLASS_FAULTS_KILLS says how often to kill, WINDLASS_FAULTS_CLIENTS how many submit.

@@ -46,8 +46,8 @@ def test_a_job_that_outlives_its_platform_is_one_trace(tmp_path: Path) -> None:
         "scheduler cycle": request.id,
         "site start": cycle.id,
         "site running": cycle.id,
-        "site ended": cycle.id,
+        "site run": cycle.id,
         "ledger posting": cycle.id,
     }
-    assert spans["site ended"].facts["windlass.exit_code"] == 0
-    assert spans["site ended"].ended_ns > spans["site running"].ended_ns
+    assert spans["site run"].facts["windlass.exit_code"] == 0
+    assert spans["site run"].ended_ns > spans["site running"].ended_ns

@@ -7,7 +7,6 @@ import asyncio
 import random
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,8 @@ from tests.postgres.clusters import (
     running,
     the_scheduler_goes_on,
 )
-from tools.postgres_server import PASSWORD, PostgresServer, Session, standby_of
+from tests.postgres.pairs import Pair, started_pair
+from tools.postgres_server import Session
 
 from windlass.control.db import pg_connections
 from windlass.control.db.pg_connections import connect
@@ -34,38 +34,13 @@ from windlass.core.errors import Unavailable
 pytestmark = pytest.mark.skipif(not POSTGRES, reason="failover needs PostgreSQL: `make test-pg`")
 
 
-@dataclass
-class Pair:
-    primary: PostgresServer
-    standby: PostgresServer
-
-    @property
-    def url(self) -> str:
-        hosts = ",".join(f"127.0.0.1:{server.port}" for server in (self.primary, self.standby))
-        return f"postgresql://windlass:{PASSWORD}@{hosts}/postgres"
-
-    def wait_for_each_other(self) -> None:
-        """From now on a commit is done when both have it."""
-        session = Session(self.primary.url())
-        session.rows("ALTER SYSTEM SET synchronous_standby_names = '*'")
-        session.rows("SELECT pg_reload_conf()")
-        while not session.rows("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"):
-            pass
-        session.close()
-
-
 @pytest.fixture
 def pair(place: Path) -> Iterator[Pair]:
-    primary = PostgresServer(place / "one")
-    primary.create()
-    primary.start()
-    standby = standby_of(primary, place / "two")
-    standby.start()
+    made = started_pair(place)
     try:
-        yield Pair(primary, standby)
+        yield made
     finally:
-        for server in (primary, standby):
-            server.stop("immediate")
+        made.stop()
 
 
 async def two_replicas(url: str) -> tuple[World, World]:

@@ -269,10 +269,13 @@ def asgi_scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any
     pure, _, query = path.partition("?")
     return {
         "type": "http",
+        "http_version": "1.1",
         "method": method,
         "path": pure,
         "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "headers": [
+            (name.encode(), value.encode()) for name, value in {"host": "windlass", **headers}.items()
+        ],
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.contracts.defrag import *  # noqa: F403 (part of this API, in a file of its own)
 from windlass.contracts.identity import *  # noqa: F403 (part of this API, in a file of its own)
 from windlass.contracts.types import *  # noqa: F403 (part of this API, in a file of its own)
 from windlass.contracts.types import Affected, Reason

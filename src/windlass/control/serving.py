@@ -38,9 +38,10 @@ async def serve(
 ) -> None:
     """Until a signal, or until a loop or `opened` (called once the door is open) fails: then with its
     error."""
+    gateway = Gateway(routes(plane), plane.door, plane.ids, plane.limiter, plane.tracer, plane.minutes)
     server = _Server(
         uvicorn.Config(
-            Gateway(routes(plane), plane.door, plane.ids, plane.limiter, plane.tracer, plane.minutes),
+            gateway,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -53,6 +54,7 @@ async def serve(
             timeout_graceful_shutdown=2,
         )
     )
+    server.closing = gateway.close
     # What exists now lives as long as the process: the collector need not look at it again. Nor so often
     # at what follows: the engine's state is large and has no cycles.
     gc.collect()
@@ -75,7 +77,10 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would raise them again before the loops and the store are closed."""
+    """Leaves signals to us: uvicorn would raise them again before the loops and the store are closed.
+    Streams would keep it from stopping for as long as it has patience, so they end first."""
+
+    closing: Callable[[], None]
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -83,6 +88,10 @@ class _Server(uvicorn.Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.closing()
+        await super().shutdown(sockets)
 
 
 async def _tell(server: uvicorn.Server, opened: Callable[[], Awaitable[None]]) -> None:

@@ -29,6 +29,9 @@ class Bounds:
     body_bytes_each: int = 32 * _MIB
     head_s: float = 10.0
     stalled_s: float = 30.0
+    refusal_s: float = 0.1
+    """How long who asked too much waits for that word. Who asks again at once would else cost the others
+    a thousand refusals a second."""
 
 
 def parse_rate(text: str) -> Rate:

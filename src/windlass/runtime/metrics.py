@@ -116,7 +116,7 @@ PROMISES = Gauge(
 )
 PREEMPTIONS = Counter(
     "windlass_preemptions_total",
-    "Workloads told to give way, by reason (reclaim, priority, fair-share).",
+    "Workloads told to give way, by reason (reclaim, priority, fair-share, defragmentation).",
     ("reason",),
     registry=REGISTRY,
 )
@@ -204,7 +204,7 @@ for _counter, _values in (
     (COMMITS, ("done", "failed")),
     (RUNS, ("raw",)),
     (GPU_SECONDS, ("raw",)),
-    (PREEMPTIONS, ("reclaim", "priority", "fair-share")),
+    (PREEMPTIONS, ("reclaim", "priority", "fair-share", "defragmentation")),
     (SPANS, ("exported", "failed", "dropped")),
     (RECONCILE_SECONDS, ("done", "failed")),
 ):

@@ -352,6 +352,31 @@ class AsyncClient(AsyncCredentials):
         """The machines, and what is free on them."""
         return await self._run(flows.listing(api.NodeList, "nodes", None))
 
+    async def defrag_plans(
+        self,
+        component: str | None = None,
+        *,
+        gpu_class: str | None = None,
+        profile: str | None = None,
+        gpus: str | None = None,
+        workers: int | None = None,
+        topology: str | None = None,
+    ) -> api.DefragProposals:
+        """Which moves would free which hole: for a component that waits, for a hole, or for everybody."""
+        hole = {
+            "class": gpu_class,
+            "profile": profile,
+            "gpus": gpus,
+            "workers": workers,
+            "topology": topology,
+        }
+        return await self.send(calls.get(api.DefragProposals, "defrag", component=component, **hole))
+
+    async def defragment(self, component: str, digest: str) -> api.DefragProposal:
+        """Carries out the plan with this digest. Raises Conflict where the world moved on."""
+        wanted = api.DefragRequest(component=component, digest=digest)
+        return await self.send(calls.post(api.DefragProposal, wanted, "defrag"))
+
     # --- Identity -----------------------------------------------------------------------------
 
     async def version(self) -> api.Version:

@@ -10,6 +10,7 @@ from windlass.control.db.narrow import Place
 from windlass.control.db.port import Tx
 from windlass.control.identity.scopes import Scope
 from windlass.core.ledger.costs import CostItem, cost_item
+from windlass.core.ledger.postings import NOTHING
 from windlass.core.metering import gpu_hours
 from windlass.core.units import GpuUs, Micros, Ms, format_money, format_timestamp
 
@@ -62,21 +63,23 @@ async def _items(tx: Tx, plane: ControlPlane, place: Place, now: Ms) -> list[Cos
         )
         for row in await ledger.posted_costs(tx, place)
     ]
-    for holding in await ledger.open_holdings(tx):
-        if place.has(tx.scope, holding.tenant, holding.project, holding.env):
-            running = cost_item(holding, plane.prices.timeline, now, await ledger.posted(tx, holding.id))
-            items.append(
-                CostItem(
-                    running.tenant,
-                    running.project,
-                    running.env,
-                    running.component,
-                    running.currency,
-                    running.gpu_us,
-                    Micros(0),  # what is posted of it is in the rows above
-                    running.running_micros,
-                )
+    opened = await ledger.open_holdings(tx)
+    open_here = [one for one in opened if place.has(tx.scope, one.tenant, one.project, one.env)]
+    posted = await ledger.posted(tx, [holding.id for holding in open_here])
+    for holding in open_here:
+        running = cost_item(holding, plane.prices.timeline, now, posted.get(holding.id, NOTHING))
+        items.append(
+            CostItem(
+                running.tenant,
+                running.project,
+                running.env,
+                running.component,
+                running.currency,
+                running.gpu_us,
+                Micros(0),  # what is posted of it is in the rows above
+                running.running_micros,
             )
+        )
     return items
 
 

@@ -64,6 +64,6 @@ async def post_running(plane: ControlPlane) -> None:
 
 async def _post(plane: ControlPlane, holding: Holding, tx: Tx) -> None:
     """Unless it was released, and so settled, since we looked."""
-    current = await ledger.holding(tx, holding.id)
-    if current is not None and current.until is None:
-        await post_until(tx, current, plane.clock(), plane.prices.timeline)
+    current = await ledger.find(tx, [holding.id])
+    owed = [(one, plane.clock()) for one in current if one.until is None]
+    await post_until(tx, owed, plane.prices.timeline)

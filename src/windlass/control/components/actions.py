@@ -11,7 +11,7 @@ from windlass.contracts import api
 from windlass.control.components import views
 from windlass.control.components.hops import Hops
 from windlass.control.components.rejections import rejected
-from windlass.control.components.steps import apply_step
+from windlass.control.components.steps import Move, apply_step
 from windlass.control.components.stored import stored_intent
 from windlass.control.components.submit import Submission, check_version, count_decision, submit_in
 from windlass.control.db import components, events, workloads
@@ -147,7 +147,7 @@ async def _cancel_run(tx: Tx, plane: ControlPlane, row: Row, now: Ms) -> bool:
     if run is None or step is None or run.stop_reason == "cancelled":
         return False
     if step.phases:
-        return await apply_step(tx, run, step, now, plane.prices.timeline)
+        return await apply_step(tx, Move(run, step), now, plane.prices.timeline)
     run.want = "stop"
     run.stop_reason = "cancelled"
     return await workloads.save(tx, run, now, (), "workload.stopping", reason="cancelled")

@@ -14,7 +14,7 @@ import msgspec
 from windlass.contracts import api
 from windlass.control.components.hearsay import heard, named
 from windlass.control.components.steps import PREEMPTION
-from windlass.control.db import components, workloads
+from windlass.control.db import components, line_causes, workloads
 from windlass.control.db.port import Row, Tx
 from windlass.control.db.workloads import WorkloadRecord
 from windlass.control.identity.scopes import Scope
@@ -32,7 +32,8 @@ REMEDIES = {
     "site": "wait for the site to come back, or allow other sites in spec.placement.sites",
     "quota": "it starts when your own or borrowed GPUs come free; `windlass quota show` tells what is yours",
     "capacity": "it starts when enough GPUs of the class come free; fewer GPUs may start sooner",
-    "fragmentation": "enough GPUs are free, but not together; smaller workers may start at once",
+    "fragmentation": "enough GPUs are free, but not together; smaller workers may start at once, and a "
+    "platform-admin sees with `windlass defrag --plan` whether others could move",
     "priority": "it would fit, but would delay work ahead of it; a timeLimit lets it start in the gap",
     "budget": "wait for the next period, or ask for a larger budget",
     "starting": "the site is starting it",
@@ -43,6 +44,7 @@ PREEMPTIONS = {
     "reclaim": "a lender took back its guarantee",
     "priority": "work of higher priority needed its GPUs",
     "fair-share": "others were further below their fair share",
+    "defragmentation": "it accepts moving, and its move made a place where others fit together",
 }
 
 
@@ -90,7 +92,7 @@ def waiting_reason(plane: ControlPlane, scope: Scope, path: str) -> api.StatusRe
 async def pending_history(tx: Tx, run: WorkloadRecord, now: Ms) -> list[api.CauseSpan]:
     """Every second from submission until it ended: what it waited for, or that it ran."""
     entered = await workloads.transitions(tx, run.id, run.submitted)
-    causes = await workloads.causes_since(tx, run.line, run.submitted)
+    causes = await line_causes.since(tx, run.line, run.submitted)
     spans: list[tuple[str, int, int | None]] = []
     for index, (since, phase, _) in enumerate(entered):
         until = entered[index + 1][0] if index + 1 < len(entered) else None

@@ -5,7 +5,8 @@ Ids come from a counter of that transaction, so they follow commit order on ever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -34,17 +35,41 @@ _AUDIT = "SELECT * FROM audit WHERE id < $1{filters} ORDER BY id DESC LIMIT $2"
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """What there is to tell of one change."""
+
+    type: str
+    subject: str
+    tenant: str | None
+    data: Mapping[str, object]
+
+
 async def emit(
     tx: Tx, at: Ms, type: str, subject: str, *, tenant: str | None, data: dict[str, Any] | None = None
 ) -> int:
     """Tell of a change. Returns the event's id, which is also the change's place in the order of all."""
-    id, told = tx.take("event"), _encode(data).decode() if data else "{}"
-    event = EventRow(id, at, type, tenant, subject, tx.scope.actor, told)
-    await tx.insert(
-        _INSERT_EVENT, event.id, event.at, event.type, event.tenant, event.subject, event.actor, event.data
-    )
+    (id,) = await emit_all(tx, at, [News(type, subject, tenant, data or {})])
+    return id
+
+
+async def emit_all(tx: Tx, at: Ms, news: Iterable[News]) -> list[int]:
+    """Tell of many changes, in their order."""
+    events = [_taken(tx, at, one) for one in news]
+    await tx.insert_many(_INSERT_EVENT, [_columns(event) for event in events])
+    return [event.id for event in events]
+
+
+def _taken(tx: Tx, at: Ms, news: News) -> EventRow:
+    """The event, with the next number. It reaches the listeners when it is durable."""
+    data = _encode(news.data).decode() if news.data else "{}"
+    event = EventRow(tx.take("event"), at, news.type, news.tenant, news.subject, tx.scope.actor, data)
     tx.emitted.append(event)
-    return event.id
+    return event
+
+
+def _columns(event: EventRow) -> tuple[object, ...]:
+    return event.id, event.at, event.type, event.tenant, event.subject, event.actor, event.data
 
 
 async def audit(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.control.db.narrow import Place, narrowed, own_row
+from windlass.control.db.narrow import Place, narrowed, own_rows
 from windlass.control.db.port import Row, Tx
 from windlass.core.ledger.postings import Posted, Transfer, charged, payload_hash
 from windlass.core.metering import Holding
@@ -22,7 +22,7 @@ _INSERT_HOLDING = (
     f"INSERT INTO holdings ({_HOLDING_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL, $11)"
 )
 _CLOSE = "UPDATE holdings SET until_ms = $2 WHERE id = $1 AND until_ms IS NULL"
-_HOLDING = f"SELECT {_HOLDING_COLUMNS} FROM holdings WHERE id = $1"
+_HOLDINGS = f"SELECT {_HOLDING_COLUMNS} FROM holdings WHERE id = ANY($1)"
 _OPEN = f"SELECT {_HOLDING_COLUMNS} FROM holdings WHERE until_ms IS NULL{{filters}} ORDER BY since_ms, id"
 _OF_COMPONENT = (
     f"SELECT {_HOLDING_COLUMNS} FROM holdings"
@@ -37,9 +37,9 @@ _ENDED_SINCE = (
     " ORDER BY tenant, project, env, gpu_class, hour"
 )
 _POSTED = (
-    "SELECT segment_ms, CAST(SUM(micros) AS BIGINT) AS micros, CAST(SUM(gpu_us) AS BIGINT) AS gpu_us,"
-    " COUNT(*) AS n, MAX(through_ms) AS through FROM transfers"
-    " WHERE source = 'usage' AND holding = $1 GROUP BY segment_ms"
+    "SELECT holding, segment_ms, CAST(SUM(micros) AS BIGINT) AS micros,"
+    " CAST(SUM(gpu_us) AS BIGINT) AS gpu_us, COUNT(*) AS n, MAX(through_ms) AS through FROM transfers"
+    " WHERE source = 'usage' AND holding = ANY($1) GROUP BY holding, segment_ms"
 )
 _INSERT_TRANSFER = (
     "INSERT INTO transfers (source, id, at_ms, tenant, holding, segment_ms, sequence, through_ms, gpu_us,"
@@ -109,9 +109,12 @@ _HOLD = (
 )
 _KEEP_HOLD = "INSERT INTO budget_holds (workload, scope, micros, renewed) VALUES ($1, $2, $3, $4)"
 _USE_HOLD = "UPDATE budget_holds SET micros = micros - $3 WHERE workload = $1 AND scope = $2"
-_LIMITED_HOLDS = "SELECT scope, micros FROM budget_holds WHERE workload = $1 AND renewed = 0"
-_HOLDS = "SELECT scope, micros FROM budget_holds WHERE workload = $1"
-_DROP_HOLDS = "DELETE FROM budget_holds WHERE workload = $1"
+_LIMITED_HOLDS = (
+    "SELECT workload, scope, micros FROM budget_holds WHERE workload = ANY($1) AND renewed = 0"
+    " ORDER BY workload, scope"
+)
+_HOLDS = "SELECT workload, scope, micros FROM budget_holds WHERE workload = ANY($1) ORDER BY workload, scope"
+_DROP_HOLD = "DELETE FROM budget_holds WHERE workload = $1 AND scope = $2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,31 +140,36 @@ async def ended_since(tx: Tx, since: Ms) -> list[HourOfUse]:
     ]
 
 
-async def open_holding(tx: Tx, holding: Holding) -> None:
-    await tx.insert(
+async def open_all(tx: Tx, holdings: Iterable[Holding]) -> None:
+    await tx.insert_many(
         _INSERT_HOLDING,
-        holding.id,
-        holding.tenant,
-        holding.project,
-        holding.env,
-        holding.component,
-        holding.gpu_class,
-        holding.tier,
-        holding.currency,
-        holding.gpu_milli,
-        holding.since,
-        holding.type,
+        [
+            (
+                holding.id,
+                holding.tenant,
+                holding.project,
+                holding.env,
+                holding.component,
+                holding.gpu_class,
+                holding.tier,
+                holding.currency,
+                holding.gpu_milli,
+                holding.since,
+                holding.type,
+            )
+            for holding in holdings
+        ],
     )
 
 
-async def close_holding(tx: Tx, id: str, until: Ms) -> bool:
-    """False: it was closed before, and settled then."""
-    return await tx.execute(_CLOSE, id, until) > 0
+async def close_all(tx: Tx, ended: Sequence[Holding]) -> None:
+    """Holdings that this transaction found open."""
+    closed = await tx.execute_many(_CLOSE, [(holding.id, holding.until) for holding in ended])
+    assert closed == len(ended), "a holding was closed since this transaction read it"
 
 
-async def holding(tx: Tx, id: str) -> Holding | None:
-    row = await own_row(tx, _HOLDING, id)
-    return _holding(row) if row is not None else None
+async def find(tx: Tx, ids: Sequence[str]) -> list[Holding]:
+    return [_holding(row) for row in await own_rows(tx, _HOLDINGS, ids)]
 
 
 async def open_holdings(tx: Tx) -> list[Holding]:
@@ -183,41 +191,49 @@ async def all_holdings(tx: Tx) -> list[Holding]:
     return [_holding(row) for row in await tx.rows(_ALL)]
 
 
-async def posted(tx: Tx, holding: str) -> dict[Ms, Posted]:
-    return {
-        row["segment_ms"]: Posted(Micros(row["micros"]), GpuUs(row["gpu_us"]), row["n"], row["through"])
-        for row in await tx.rows(_POSTED, holding)
-    }
+async def posted(tx: Tx, holdings: Sequence[str]) -> dict[str, dict[Ms, Posted]]:
+    """By holding and segment; of a holding that was never posted, nothing."""
+    found: dict[str, dict[Ms, Posted]] = {}
+    for row in await tx.rows_of(_POSTED, holdings):
+        part = Posted(Micros(row["micros"]), GpuUs(row["gpu_us"]), row["n"], row["through"])
+        found.setdefault(row["holding"], {})[row["segment_ms"]] = part
+    return found
 
 
-async def add_transfers(tx: Tx, transfers: Iterable[Transfer]) -> None:
+async def add_transfers(tx: Tx, transfers: Sequence[Transfer]) -> None:
     """Fails loudly on a (source, id) that exists: an id is used once, for ever."""
-    for transfer in transfers:
-        TRANSFERS.inc()
-        usage = transfer.usage
-        assert usage is not None, "usage is the only source so far"
-        await tx.insert(
-            _INSERT_TRANSFER,
-            transfer.source,
-            transfer.id,
-            transfer.at,
-            usage.tenant,
-            usage.holding,
-            usage.segment,
-            usage.sequence,
-            usage.through,
-            usage.gpu_us,
-            usage.per_gpu_hour,
-            usage.book,
-            charged(transfer),
-            transfer.entries[0].currency,
-            transfer.memo,
-            payload_hash(transfer),
-        )
-        for entry in transfer.entries:
-            await tx.insert(
-                _INSERT_ENTRY, transfer.source, transfer.id, entry.account, entry.currency, entry.micros
-            )
+    TRANSFERS.inc(len(transfers))
+    await tx.insert_many(_INSERT_TRANSFER, [_columns(transfer) for transfer in transfers])
+    await tx.insert_many(
+        _INSERT_ENTRY,
+        [
+            (transfer.source, transfer.id, entry.account, entry.currency, entry.micros)
+            for transfer in transfers
+            for entry in transfer.entries
+        ],
+    )
+
+
+def _columns(transfer: Transfer) -> tuple[object, ...]:
+    usage = transfer.usage
+    assert usage is not None, "usage is the only source so far"
+    return (
+        transfer.source,
+        transfer.id,
+        transfer.at,
+        usage.tenant,
+        usage.holding,
+        usage.segment,
+        usage.sequence,
+        usage.through,
+        usage.gpu_us,
+        usage.per_gpu_hour,
+        usage.book,
+        charged(transfer),
+        transfer.entries[0].currency,
+        transfer.memo,
+        payload_hash(transfer),
+    )
 
 
 async def time_by_type(tx: Tx, since: Ms, until: Ms, place: Place) -> Sequence[Row]:
@@ -273,8 +289,9 @@ async def spent(tx: Tx, scope: str, since: Ms, until: Ms) -> Micros:
     return Micros(row["spent"]) if row else Micros(0)
 
 
-async def spend(tx: Tx, scope: str, day: Ms, micros: Micros) -> None:
-    await tx.execute(_SPEND, scope, day, micros)
+async def spend(tx: Tx, amounts: Mapping[tuple[str, Ms], int]) -> None:
+    """By scope and day."""
+    await tx.execute_many(_SPEND, [(scope, day, micros) for (scope, day), micros in amounts.items()])
 
 
 async def forget_spent(tx: Tx, tenant: str) -> None:
@@ -305,28 +322,40 @@ async def hold_budget(tx: Tx, workload: str, scope: str, micros: Micros, *, rene
     await tx.insert(_KEEP_HOLD, workload, scope, micros, int(renewed))
 
 
-async def use_hold(tx: Tx, workload: str, posted: Micros) -> None:
-    """What is posted of limited work is spent now, and no longer held."""
-    for row in await tx.rows(_LIMITED_HOLDS, workload):
-        used = min(row["micros"], posted)
-        if used > 0:
-            await tx.execute(_USE_HOLD, workload, row["scope"], used)
-            await tx.execute(_HOLD, row["scope"], -used)
+async def use_holds(tx: Tx, posted: Mapping[str, int]) -> None:
+    """What is posted of limited work (by workload) is spent now, and no longer held."""
+    rows = await tx.rows_of(_LIMITED_HOLDS, list(posted)) if posted else ()
+    used = [(row["workload"], row["scope"], min(row["micros"], posted[row["workload"]])) for row in rows]
+    await _hold_less(tx, [one for one in used if one[2] > 0])
 
 
 async def renew_hold(tx: Tx, workload: str, micros: Micros) -> None:
     """Limited work that is tried again sets aside the whole of it again."""
-    for row in await tx.rows(_LIMITED_HOLDS, workload):
-        missing = micros - row["micros"]
-        if missing > 0:
-            await tx.execute(_USE_HOLD, workload, row["scope"], -missing)
-            await tx.execute(_HOLD, row["scope"], missing)
+    missing = [
+        (workload, row["scope"], micros - row["micros"])
+        for row in await tx.rows_of(_LIMITED_HOLDS, [workload])
+    ]
+    await _hold_less(tx, [(workload, scope, -more) for workload, scope, more in missing if more > 0])
 
 
-async def release_budget(tx: Tx, workload: str) -> None:
-    for row in await tx.rows(_HOLDS, workload):
-        await tx.execute(_HOLD, row["scope"], -row["micros"])
-    await tx.execute(_DROP_HOLDS, workload)
+async def release_budgets(tx: Tx, workloads: Sequence[str]) -> None:
+    """They may cost nothing any more."""
+    held = await tx.rows_of(_HOLDS, workloads) if workloads else ()
+    await _add_held(tx, [(row["scope"], -row["micros"]) for row in held])
+    await tx.execute_many(_DROP_HOLD, [(row["workload"], row["scope"]) for row in held])
+
+
+async def _hold_less(tx: Tx, used: Sequence[tuple[str, str, int]]) -> None:
+    """By workload and scope."""
+    await tx.execute_many(_USE_HOLD, used)
+    await _add_held(tx, [(scope, -micros) for _, scope, micros in used])
+
+
+async def _add_held(tx: Tx, amounts: Iterable[tuple[str, int]]) -> None:
+    sums: dict[str, int] = {}
+    for scope, micros in amounts:
+        sums[scope] = sums.get(scope, 0) + micros
+    await tx.execute_many(_HOLD, list(sums.items()))
 
 
 def _holding(row: Row) -> Holding:

@@ -42,6 +42,13 @@ async def own_row(tx: Tx, statement: str, *args: object, column: str = "tenant")
     return await tx.row(f"{statement} AND {column} = ${len(args) + 1}", *args, tx.scope.tenant)
 
 
+async def own_rows(tx: Tx, statement: str, keys: Sequence[str]) -> Sequence[Row]:
+    """The same for the rows of many keys."""
+    if tx.scope.tenant is None:
+        return await tx.rows_of(statement, keys)
+    return await tx.rows_of(f"{statement} AND tenant = $2", keys, tx.scope.tenant)
+
+
 async def narrowed(
     tx: Tx,
     statement: str,

@@ -18,7 +18,7 @@ A `Tx` always carries the scope it was opened with; the noun files filter by it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -32,7 +32,11 @@ Counter = Literal["event", "audit", "catalog"]
 
 
 class Row(Protocol):
+    """By name; or all of it, in the order of the statement."""
+
     def __getitem__(self, key: str, /) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,19 @@ class Tx(Protocol):
 
     async def insert(self, statement: str, *args: object) -> None:
         """An INSERT. Everything that follows finds the row; an engine may send several at once."""
+        ...
+
+    async def rows_of(self, statement: str, keys: Sequence[str], *args: object) -> Sequence[Row]:
+        """The rows of many keys at once: `$1` is all of them, in a condition written `= ANY($1)`."""
+        ...
+
+    async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
+        """The same statement for each of `rows`, no two of which touch the same row of the table. The number
+        of rows changed in all."""
+        ...
+
+    async def insert_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """The same INSERT for each of `rows`."""
         ...
 
     def newest(self, counter: Counter) -> int:

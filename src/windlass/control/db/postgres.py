@@ -13,10 +13,8 @@ rolled back and every unit of it runs again, alone.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from time import monotonic
 from typing import Any
 
@@ -33,6 +31,7 @@ from windlass.control.db.pg_connections import (
     storage_error,
     unknown_outcome,
 )
+from windlass.control.db.pg_many import Gathered, arrays, for_many
 from windlass.control.db.pg_tail import CHANNEL, Tail
 from windlass.control.db.port import Listener, Row, T, Tx, Work
 from windlass.control.db.turns import Turns
@@ -52,7 +51,6 @@ NUMBERS_AND_TIME = (
 _EVENTS = "SELECT * FROM events WHERE id > $1 ORDER BY id LIMIT 1000"
 _BATCH = 64  # enough that a burst shares a turn, few enough that others get theirs soon
 _READERS = 8
-_GATHERED = 64
 _RECOVERS_S = 60
 
 _STORE = system_scope("store")
@@ -79,46 +77,32 @@ class PgTx(UnitOfWork):
         found: Row | None = await self._connection.fetchrow(statement, *args)
         return found
 
+    async def rows_of(self, statement: str, keys: Sequence[str], *args: object) -> Sequence[Row]:
+        return await self.rows(statement, keys, *args)
+
     async def execute(self, statement: str, *args: object) -> int:
         await self._flush()
         self.sent = True
         return int((await self._connection.execute(statement, *args)).rpartition(" ")[2])
+
+    async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
+        if len(rows) == 1:
+            return await self.execute(statement, *rows[0])
+        return await self.execute(await for_many(self._connection, statement), *arrays(rows)) if rows else 0
 
     async def insert(self, statement: str, *args: object) -> None:
         self._gathered.add(self, statement, args)
         if self._gathered.full:
             await self._flush()
 
+    async def insert_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        for row in rows:
+            self._gathered.add(self, statement, row)
+        if self._gathered.full:
+            await self._flush()
+
     async def _flush(self) -> None:
         await self._gathered.send(self._connection)
-
-
-class Gathered:
-    """Inserts of one transaction that no statement has had to see yet."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self) -> None:
-        self._items: list[tuple[PgTx, str, tuple[object, ...]]] = []
-
-    @property
-    def full(self) -> bool:
-        return len(self._items) >= _GATHERED
-
-    def add(self, tx: PgTx, statement: str, args: tuple[object, ...]) -> None:
-        self._items.append((tx, statement, args))
-
-    def forget(self, tx: PgTx) -> None:
-        self._items = [item for item in self._items if item[0] is not tx]
-
-    async def send(self, connection: Connection) -> None:
-        if not self._items:
-            return
-        items, self._items = self._items, []
-        for tx, _, _ in items:
-            tx.sent = True
-        statement = _together(tuple(statement for _, statement, _ in items))
-        await connection.execute(statement, *(arg for _, _, args in items for arg in args))
 
 
 class _Pending:
@@ -435,22 +419,3 @@ def _ending(numbers: Numbers) -> str:
     # No limit of the server's on COMMIT itself: one that waits for a synchronous standby would be called
     # done when its time is up, although a failover could still lose it (see `commit`).
     return f"{update}; NOTIFY {CHANNEL}; SET LOCAL statement_timeout = 0; COMMIT"
-
-
-_PARAMETER = re.compile(r"\$(\d+)")
-
-
-@lru_cache(maxsize=1024)
-def _together(statements: tuple[str, ...]) -> str:
-    """Several inserts as one statement, their parameters numbered through."""
-    if len(statements) == 1:
-        return statements[0]
-    parts, offset = [], 0
-    for number, statement in enumerate(statements):
-        parts.append(f"i{number} AS ({_moved(statement, offset)})")
-        offset += max((int(found) for found in _PARAMETER.findall(statement)), default=0)
-    return f"WITH {', '.join(parts)} SELECT 1"
-
-
-def _moved(statement: str, by: int) -> str:
-    return _PARAMETER.sub(lambda found: f"${int(found[1]) + by}", statement)

@@ -22,6 +22,8 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
 from windlass.control.db.migrations import migrate
 from windlass.control.db.port import Listener, Row, T, Tx, Work
 from windlass.control.db.turns import Turns
@@ -65,8 +67,17 @@ class SqliteTx(UnitOfWork):
     async def execute(self, statement: str, *args: object) -> int:
         return self._connection.execute(_numbered(statement), args).rowcount
 
+    async def rows_of(self, statement: str, keys: Sequence[str], *args: object) -> Sequence[Row]:
+        return self._connection.execute(_of_keys(statement), (_array(keys), *args)).fetchall()
+
+    async def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
+        return self._connection.executemany(_numbered(statement), rows).rowcount if rows else 0
+
     async def insert(self, statement: str, *args: object) -> None:
         self._connection.execute(_numbered(statement), args)
+
+    async def insert_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        self._connection.executemany(_numbered(statement), rows)
 
 
 class _Pending:
@@ -317,3 +328,13 @@ def storage_error(error: sqlite3.Error) -> Unavailable:
 def _numbered(statement: str) -> str:
     """`$1` (PostgreSQL's) -> `?1` (SQLite's)."""
     return statement.replace("$", "?")
+
+
+@lru_cache(maxsize=256)
+def _of_keys(statement: str) -> str:
+    """`= ANY($1)`, PostgreSQL's word for arrays; here they are JSON."""
+    return _numbered(statement).replace("= ANY(?1)", "IN (SELECT value FROM json_each(?1))")
+
+
+def _array(keys: Sequence[str]) -> str:
+    return msgspec.json.encode(keys).decode()

@@ -1,4 +1,4 @@
-"""Workloads: one row per run of a component, its transitions, and why its line waited.
+"""Workloads: one row per run of a component, and its transitions.
 
 Every change bumps `generation` (the guard against a stale writer: zero rows changed means somebody
 else moved on) and sets `seq` to the id of the event that told of it (the scheduler's feed).
@@ -6,18 +6,19 @@ else moved on) and sets `seq` to the id of the event that told of it (the schedu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from windlass.control.db import events
-from windlass.control.db.narrow import own_row
+from windlass.control.db.narrow import own_row, own_rows
 from windlass.control.db.port import Row, Tx
 from windlass.core.compiler.local import Manifest
 from windlass.core.lifecycle import Life, Phase, StopReason
-from windlass.core.scheduling.model import LineCause, Placement, Shape
+from windlass.core.scheduling.model import Placement, Shape
 from windlass.core.units import Ms
 from windlass.runtime.tracing import Trace, read_traceparent
 
@@ -38,64 +39,68 @@ _UPDATE = (
     " WHERE id = $1 AND generation = $2"
 )
 _ESTIMATED = "UPDATE workloads SET estimated_ms = $2 WHERE id = $1 AND estimated_ms IS NULL"
+_STANDING = (
+    "id, tenant, path, attempt, phase, generation, seq, shape, submitted_ms, queued_ms, admitted_ms,"
+    " finished_ms, want, placement"
+)
 _ONE = f"SELECT {_COLUMNS} FROM workloads WHERE id = $1"
-_AFTER = f"SELECT {_COLUMNS} FROM workloads WHERE seq > $1 ORDER BY seq LIMIT $2"
-_LIVE = f"SELECT {_COLUMNS} FROM workloads WHERE finished_ms IS NULL AND id > $1 ORDER BY id LIMIT $2"
-_WANTED = f"SELECT {_COLUMNS} FROM workloads WHERE site = $1 AND want <> '' ORDER BY id"
-_LAST_TRANSITION = (
-    "SELECT COALESCE(MAX(n), 0) AS n, COALESCE(MAX(at_ms), 0) AS at_ms FROM transitions WHERE workload = $1"
+_MANY = f"SELECT {_COLUMNS} FROM workloads WHERE id = ANY($1)"
+_AFTER = f"SELECT {_STANDING} FROM workloads WHERE seq > $1 ORDER BY seq LIMIT $2"
+_LIVE = f"SELECT {_STANDING} FROM workloads WHERE finished_ms IS NULL AND id > $1 ORDER BY id LIMIT $2"
+_WANTED = "SELECT id, generation FROM workloads WHERE site = $1 AND want <> '' ORDER BY id"
+_LAST_TRANSITIONS = (
+    "SELECT workload, MAX(n) AS n, MAX(at_ms) AS at_ms FROM transitions WHERE workload = ANY($1)"
+    " GROUP BY workload"
 )
 _TRANSITION = "INSERT INTO transitions (workload, n, at_ms, phase, message) VALUES ($1, $2, $3, $4, $5)"
 _TRANSITIONS = "SELECT at_ms, phase, message FROM transitions WHERE workload = $1 ORDER BY n"
-_CAUSE = (
-    "INSERT INTO line_causes (line, since_ms, cause, also, message) VALUES ($1, $2, $3, $4, $5)"
-    " ON CONFLICT (line, since_ms) DO UPDATE SET cause = excluded.cause, also = excluded.also,"
-    " message = excluded.message"
+_RECORD, _STANDING_RECORD = (
+    tuple(name.removesuffix("_ms") for name in columns.split(", ")) for columns in (_COLUMNS, _STANDING)
 )
-_LAST_CAUSE = "SELECT since_ms, cause, also FROM line_causes WHERE line = $1 ORDER BY since_ms DESC LIMIT 1"
-_CAUSES = (
-    "SELECT since_ms, cause, message FROM line_causes WHERE line = $1 AND since_ms >="
-    " (SELECT COALESCE(MAX(since_ms), 0) FROM line_causes WHERE line = $1 AND since_ms <= $2)"
-    " ORDER BY since_ms"
-)
-
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode_shape = msgspec.json.Decoder(Shape).decode
+# Thousands of workloads have one of a few hundred shapes: equal ones are one value.
+_decode_shape = lru_cache(maxsize=4096)(msgspec.json.Decoder(Shape).decode)
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
 _decode_placement = msgspec.json.Decoder(Placement).decode
 _decode_outcome = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-@dataclass(slots=True)
-class WorkloadRecord:
-    """One row, as a value that a step changes and `save` writes back."""
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """Where a run stands, as far as the scheduler goes by it: what its feed is made of."""
 
     id: str
-    component: str
     tenant: str
     path: str
-    run: int
     attempt: int
     phase: Phase
     generation: int
     seq: int
-    line: str
     shape: Shape
-    manifest: Manifest
-    tier: str
-    currency: str
     submitted: Ms
     queued: Ms  # since when it waits, this time
     admitted: Ms | None = None
-    started: Ms | None = None
     finished: Ms | None = None
-    site: str = ""
     want: str = ""
+    placement: Placement | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkloadRecord(Standing):
+    """One row, as a value that a step changes and `save` writes back."""
+
+    component: str
+    run: int
+    line: str
+    manifest: Manifest
+    tier: str
+    currency: str
+    started: Ms | None = None
+    site: str = ""
     stop_reason: StopReason = ""
     preempted_by: str | None = None
     preemptions: int = 0
     failures: int = 0
-    placement: Placement | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
     traceparent: str = ""
     type: str = ""  # name@version
@@ -105,6 +110,16 @@ class WorkloadRecord:
         return Life(self.phase, self.attempt, self.failures, self.stop_reason, self.manifest)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a record: the phases it enters, each with a message, and what its event tells."""
+
+    record: WorkloadRecord
+    phases: Sequence[tuple[Phase, str]]
+    what: str
+    told: Mapping[str, object]
+
+
 def placed(record: WorkloadRecord) -> Trace | None:
     """The place in its trace of the cycle that placed this attempt; what follows from it hangs below."""
     asked = read_traceparent(record.traceparent)
@@ -112,37 +127,22 @@ def placed(record: WorkloadRecord) -> Trace | None:
 
 
 def from_row(row: Row) -> WorkloadRecord:
-    return WorkloadRecord(
-        id=row["id"],
-        component=row["component"],
-        tenant=row["tenant"],
-        path=row["path"],
-        run=row["run"],
-        attempt=row["attempt"],
-        phase=row["phase"],
-        generation=row["generation"],
-        seq=row["seq"],
-        line=row["line"],
-        shape=_decode_shape(row["shape"]),
-        manifest=_decode_manifest(row["manifest"]),
-        tier=row["tier"],
-        currency=row["currency"],
-        submitted=row["submitted_ms"],
-        queued=row["queued_ms"],
-        admitted=row["admitted_ms"],
-        started=row["started_ms"],
-        finished=row["finished_ms"],
-        site=row["site"],
-        want=row["want"],
-        stop_reason=row["stop_reason"],
-        preempted_by=row["preempted_by"],
-        preemptions=row["preemptions"],
-        failures=row["failures"],
-        placement=_decode_placement(row["placement"]) if row["placement"] else None,
-        outcome=_decode_outcome(row["outcome"]),
-        traceparent=row["traceparent"],
-        type=row["type"],
-    )
+    facts = _facts(_RECORD, row)
+    facts["manifest"] = _decode_manifest(facts["manifest"])
+    facts["outcome"] = _decode_outcome(facts["outcome"])
+    return WorkloadRecord(**facts)
+
+
+def _standing(row: Row) -> Standing:
+    return Standing(**_facts(_STANDING_RECORD, row))
+
+
+def _facts(fields: Sequence[str], row: Row) -> dict[str, Any]:
+    """By position: to look up each of so many columns by its name costs more than to read them."""
+    facts = dict(zip(fields, row, strict=True))
+    facts["shape"] = _decode_shape(facts["shape"])
+    facts["placement"] = _decode_placement(facts["placement"]) if facts["placement"] else None
+    return facts
 
 
 async def insert(tx: Tx, record: WorkloadRecord) -> None:
@@ -173,23 +173,65 @@ async def keep_estimate(tx: Tx, id: str, starts: Ms) -> None:
 
 
 async def save(
-    tx: Tx, record: WorkloadRecord, now: Ms, phases: Sequence[tuple[Phase, str]], what: str, **data: object
+    tx: Tx, record: WorkloadRecord, now: Ms, phases: Sequence[tuple[Phase, str]], what: str, **told: object
 ) -> bool:
     """Write a changed record, its transitions and its event. False: somebody else moved on first."""
-    number, at = await _last_transition(tx, record) if phases else (0, now)
-    at = max(at, now)
-    if phases:
-        record.phase = phases[-1][0]
-    if phases and record.finished is not None:
+    return await save_all(tx, [Change(record, phases, what, told)], now)
+
+
+async def save_all(tx: Tx, changes: Sequence[Change], now: Ms) -> bool:
+    """The same for many records, no two of one workload. More than one at a time must have been read in
+    this transaction: then nobody can have moved on."""
+    last = await _last_transitions(tx, [change.record for change in changes if change.phases])
+    for change in changes:
+        _enter(change, max(now, last[change.record.id][1]) if change.phases else now)
+    seqs = await events.emit_all(
+        tx,
+        now,
+        [
+            events.News(change.what, change.record.path, change.record.tenant, _told(change))
+            for change in changes
+        ],
+    )
+    numbered = list(zip(changes, seqs, strict=True))
+    changed = await tx.execute_many(_UPDATE, [_columns(change.record, seq) for change, seq in numbered])
+    if changed < len(changes):
+        assert len(changes) == 1, "a row changed since this transaction read it"
+        return False
+    transitions: list[tuple[str, int, Ms, Phase, str]] = []
+    for change, seq in numbered:
+        record = change.record
+        record.generation += 1
+        record.seq = seq
+        if change.phases:
+            number, at = last[record.id]
+            for n, (phase, message) in enumerate(change.phases, start=number + 1):
+                transitions.append((record.id, n, max(now, at), phase, message))
+    await tx.insert_many(_TRANSITION, transitions)
+    return True
+
+
+def _enter(change: Change, at: Ms) -> None:
+    if not change.phases:
+        return
+    record = change.record
+    record.phase = change.phases[-1][0]
+    if record.finished is not None:
         record.finished = at
-    elif phases and record.phase == "Pending":
+    elif record.phase == "Pending":
         record.queued = at
-    told = {"workload": record.id, "phase": record.phase, "attempt": record.attempt, **data}
+
+
+def _told(change: Change) -> dict[str, object]:
+    record = change.record
+    told = {"workload": record.id, "phase": record.phase, "attempt": record.attempt, **change.told}
     if trace := read_traceparent(record.traceparent):
         told["traceId"] = trace.id
-    seq = await events.emit(tx, now, what, record.path, tenant=record.tenant, data=told)
-    changed = await tx.execute(
-        _UPDATE,
+    return told
+
+
+def _columns(record: WorkloadRecord, seq: int) -> tuple[object, ...]:
+    return (
         record.id,
         record.generation,
         seq,
@@ -208,21 +250,16 @@ async def save(
         _encode(record.outcome).decode(),
         record.queued,
     )
-    if not changed:
-        return False
-    record.generation += 1
-    record.seq = seq
-    for n, (phase, message) in enumerate(phases, start=number + 1):
-        await tx.insert(_TRANSITION, record.id, n, at, phase, message)
-    return True
 
 
-async def _last_transition(tx: Tx, record: WorkloadRecord) -> tuple[int, Ms]:
-    """Its number and instant. A clock that stepped back makes no history overlap, and ends nothing before
-    it began: what follows is dated there at the earliest."""
-    last = await tx.row(_LAST_TRANSITION, record.id)
-    assert last is not None, "an aggregate always answers"
-    return last["n"], Ms(max(last["at_ms"], record.submitted))
+async def _last_transitions(tx: Tx, records: Sequence[WorkloadRecord]) -> dict[str, tuple[int, Ms]]:
+    """Number and instant of each one's last. A clock that stepped back makes no history overlap, and ends
+    nothing before it began: what follows is dated there at the earliest."""
+    last = {record.id: (0, record.submitted) for record in records}
+    if last:
+        for row in await tx.rows_of(_LAST_TRANSITIONS, list(last)):
+            last[row["workload"]] = (row["n"], max(row["at_ms"], last[row["workload"]][1]))
+    return last
 
 
 async def find(tx: Tx, id: str) -> WorkloadRecord | None:
@@ -230,20 +267,27 @@ async def find(tx: Tx, id: str) -> WorkloadRecord | None:
     return from_row(row) if row is not None else None
 
 
-async def changed_after(tx: Tx, seq: int, limit: int) -> list[WorkloadRecord]:
+async def find_all(tx: Tx, ids: Sequence[str]) -> dict[str, WorkloadRecord]:
+    """Those of them that are there, by id."""
+    rows = await own_rows(tx, _MANY, ids) if ids else ()
+    return {record.id: record for record in map(from_row, rows)}
+
+
+async def changed_after(tx: Tx, seq: int, limit: int) -> list[Standing]:
     """The scheduler's feed, for the whole platform."""
     assert tx.scope.tenant is None, "the feed is the platform's own"
-    return [from_row(row) for row in await tx.rows(_AFTER, seq, limit)]
+    return [_standing(row) for row in await tx.rows(_AFTER, seq, limit)]
 
 
-async def live_after(tx: Tx, id: str, limit: int) -> list[WorkloadRecord]:
+async def live_after(tx: Tx, id: str, limit: int) -> list[Standing]:
     assert tx.scope.tenant is None, "the feed is the platform's own"
-    return [from_row(row) for row in await tx.rows(_LIVE, id, limit)]
+    return [_standing(row) for row in await tx.rows(_LIVE, id, limit)]
 
 
-async def wanted_at(tx: Tx, site: str) -> list[WorkloadRecord]:
+async def wanted_at(tx: Tx, site: str) -> dict[str, int]:
+    """What a site has to do something about: the generation of each, by id."""
     assert tx.scope.tenant is None, "sites are the platform's own"
-    return [from_row(row) for row in await tx.rows(_WANTED, site)]
+    return {row["id"]: row["generation"] for row in await tx.rows(_WANTED, site)}
 
 
 async def transitions(tx: Tx, id: str, submitted: Ms) -> list[tuple[Ms, Phase, str]]:
@@ -251,31 +295,3 @@ async def transitions(tx: Tx, id: str, submitted: Ms) -> list[tuple[Ms, Phase, s
     rows = await tx.rows(_TRANSITIONS, id)
     first: tuple[Ms, Phase, str] = (submitted, "Pending", "admitted by policy; waits for GPUs")
     return [first, *((row["at_ms"], row["phase"], row["message"]) for row in rows)]
-
-
-async def add_cause(tx: Tx, cause: LineCause, now: Ms) -> None:
-    """Why the line waits from `cause.since` on; from now on where that would change what was recorded.
-
-    The engine dates the first cause of a line back to its head's submission. After a restart, or when
-    work comes back to an emptied line, that lies before causes which were true at their time.
-    """
-    also, since = ",".join(cause.also), cause.since
-    last = await tx.row(_LAST_CAUSE, cause.line)
-    if last is not None and last["since_ms"] >= since:
-        if (last["cause"], last["also"]) == (cause.cause, also):
-            return
-        since = max(last["since_ms"], now)
-    await tx.execute(_CAUSE, cause.line, since, cause.cause, also, cause.message)
-
-
-async def waited_for_nothing(tx: Tx, record: WorkloadRecord) -> None:
-    """It was placed by the first cycle that saw it, and nobody else is in its line: what the line
-    waited for earlier is not why."""
-    last = await tx.row(_LAST_CAUSE, record.line)
-    if last is not None and last["since_ms"] < record.queued and last["cause"] != "starting":
-        await tx.execute(_CAUSE, record.line, record.queued, "starting", "", "")
-
-
-async def causes_since(tx: Tx, line: str, at: Ms) -> Sequence[Row]:
-    """The causes of a line from the one in force at `at` on."""
-    return await tx.rows(_CAUSES, line, at)

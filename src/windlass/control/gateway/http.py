@@ -78,6 +78,11 @@ class Gateway:
         self._streams, self._bodies = streams(self.bounds), bodies(self.bounds)
         self._tracer = tracer
         self._minutes = minutes
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """Streams come to their end; who reads one comes back for the rest, by its last id."""
+        self._closing.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,7 +104,9 @@ class Gateway:
                 if served.held_bytes:
                     self._bodies.leave(served.asker, served.held_bytes)
             self._account(served, result.status, perf_counter() - began)
-            await _send(result, served, receive, send, bodiless=scope["method"] == "HEAD")
+            if served.standing is not None and served.standing.wait_ms:
+                await asyncio.sleep(self.bounds.refusal_s)
+            await self._send(result, served, receive, send, bodiless=scope["method"] == "HEAD")
         finally:
             if served.streams:
                 self._streams.leave(served.asker)
@@ -127,6 +134,21 @@ class Gateway:
                 served.id,
                 trace,
             )
+
+    async def _send(
+        self, result: Response | Stream, served: _Served, receive: Receive, send: Send, *, bodiless: bool
+    ) -> None:
+        headers = _response_headers(result, served.id)
+        if served.standing is not None:
+            headers += served.standing.headers
+        if isinstance(result, Stream):
+            if not bodiless:
+                await _stream(result, headers, receive, send, self._closing)
+                return
+            await result.chunks.aclose()
+        body = b"" if bodiless or isinstance(result, Stream) else result.body
+        await send({"type": "http.response.start", "status": result.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     def _account(self, served: _Served, status: int, seconds: float) -> None:
         method = served.method if served.method in _METHODS else "other"
@@ -159,6 +181,8 @@ class Gateway:
         self, route: Route, parameters: dict[str, str], scope: Scope, receive: Receive, served: _Served
     ) -> Response | Stream:
         headers = _headers(scope["headers"])
+        if "host" not in headers and scope["http_version"] == "1.1":
+            raise BadRequest("a request of HTTP/1.1 names its host", remedy="send the header Host")
         if route.action is None:
             served.standing = self._limiter.admit_address(_address(scope))
             return await route.open(parameters)
@@ -346,22 +370,6 @@ def _too_large() -> TooLarge:
     )
 
 
-async def _send(
-    result: Response | Stream, served: _Served, receive: Receive, send: Send, *, bodiless: bool
-) -> None:
-    headers = _response_headers(result, served.id)
-    if served.standing is not None:
-        headers += served.standing.headers
-    if isinstance(result, Stream):
-        if not bodiless:
-            await _stream(result, headers, receive, send)
-            return
-        await result.chunks.aclose()
-    body = b"" if bodiless or isinstance(result, Stream) else result.body
-    await send({"type": "http.response.start", "status": result.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def _response_headers(result: Response | Stream, request_id: str) -> list[tuple[bytes, bytes]]:
     headers = [
         (b"content-type", result.content_type),
@@ -374,8 +382,10 @@ def _response_headers(result: Response | Stream, request_id: str) -> list[tuple[
     return headers
 
 
-async def _stream(result: Stream, headers: list[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
-    """Send until the source ends or the client goes away, whichever is first."""
+async def _stream(
+    result: Stream, headers: list[tuple[bytes, bytes]], receive: Receive, send: Send, closing: asyncio.Event
+) -> None:
+    """Send until the source ends, the client goes away or the platform stops, whichever is first."""
     await send({"type": "http.response.start", "status": result.status, "headers": headers})
 
     async def pump() -> None:
@@ -388,14 +398,17 @@ async def _stream(result: Stream, headers: list[tuple[bytes, bytes]], receive: R
             pass
 
     pumping, leaving = asyncio.create_task(pump()), asyncio.create_task(gone())
+    stopping = asyncio.create_task(closing.wait())
+    tasks = (pumping, leaving, stopping)
     try:
-        await asyncio.wait({pumping, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if pumping.done() and pumping.exception() is None:
-            await send({"type": "http.response.body", "body": b""})
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        over = pumping.done() and pumping.exception() is None
     finally:
-        for task in (pumping, leaving):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(pumping, leaving, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if over or closing.is_set():
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

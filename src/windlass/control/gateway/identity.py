@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from windlass.contracts import api
 from windlass.control.db import accounts, keys
 from windlass.control.db.port import Row, Tx
+from windlass.control.gateway.bodies import read_body
 from windlass.control.gateway.once import once
 from windlass.control.gateway.request import Request, Response, answer
 from windlass.control.identity.authorize import PHRASES, Thing, actions_of, may
@@ -17,14 +16,11 @@ from windlass.control.identity.granting import Wish, checked_actions, checked_ro
 from windlass.control.identity.keys import NewKey, checked_lifetime
 from windlass.control.identity.scopes import Limits, Principal, Scope
 from windlass.core.documents.problems import shown
-from windlass.core.documents.tree import read_json
-from windlass.core.errors import BadRequest, Invalid, NotFound, UnsupportedMedia
+from windlass.core.errors import BadRequest, NotFound
 from windlass.core.units import Ms, format_timestamp
 
 if TYPE_CHECKING:
     from windlass.control.app import ControlPlane
-
-T = TypeVar("T")
 
 
 class People:
@@ -66,7 +62,7 @@ class People:
         )
 
     async def create_key(self, request: Request) -> Response:
-        wanted = _read(request, api.KeyRequest, "a key request")
+        wanted = read_body(request, api.KeyRequest, "a key request")
         _check_length(wanted.expires_in_s)
         wish = await self._wish(request.scope, wanted)
         made = await self._plane.keyring.create(
@@ -80,7 +76,7 @@ class People:
         return await self._made_key(request, made)
 
     async def rotate_key(self, request: Request) -> Response:
-        wanted = _read(request, api.RotateRequest, "a rotation")
+        wanted = read_body(request, api.RotateRequest, "a rotation")
         if not 0 <= wanted.overlap_s <= api.MAX_OVERLAP_S:
             raise BadRequest(
                 f"two keys overlap for 0 to {api.MAX_OVERLAP_S} seconds (30 days), not {wanted.overlap_s}",
@@ -161,7 +157,9 @@ class People:
         )
 
     async def create_token(self, request: Request) -> Response:
-        wanted = _read(request, api.TokenRequest, "a token request") if request.body else api.TokenRequest()
+        wanted = (
+            read_body(request, api.TokenRequest, "a token request") if request.body else api.TokenRequest()
+        )
         principal = request.principal
         limits = Limits(checked_actions(wanted.actions), self._project(wanted.project, principal.tenant))
         lifetime = checked_lifetime(wanted.lifetime_s)
@@ -202,7 +200,7 @@ class People:
         return answer(api.ServiceAccountList(items=items, cursor=cursor))
 
     async def create_account(self, request: Request) -> Response:
-        wanted = _read(request, api.ServiceAccountRequest, "a service account")
+        wanted = read_body(request, api.ServiceAccountRequest, "a service account")
         tenant = self._tenant(request.scope, wanted.tenant)
         await self._plane.accounts.create(
             request.scope,
@@ -250,16 +248,6 @@ def login_info(plane: ControlPlane) -> api.LoginInfo:
 def _may_end(principal: Principal, row: Row) -> bool:
     token = Thing("Token", row["tenant"], own=principal.key_id in (row["id"], row["parent"]))
     return may(principal, "token.revoke", token) or may(principal, "key.write", token)
-
-
-def _read(request: Request, kind: type[T], what: str) -> T:
-    if request.media != "json":
-        raise UnsupportedMedia(f"{what} is JSON", remedy="send application/json")
-    try:
-        (tree,) = read_json(request.body)  # of two fields of one name it takes neither
-        return msgspec.convert(tree.data, kind)
-    except (Invalid, msgspec.MsgspecError, ValueError) as error:
-        raise BadRequest(f"the request is not {what}: {error}", remedy="see /docs") from None
 
 
 def _checked_name(name: str, what: str) -> str:

@@ -12,6 +12,7 @@ from windlass.contracts.agent import Desired, LogAnswer, LogQuestions, SiteRepor
 from windlass.control.gateway.apply import Apply
 from windlass.control.gateway.catalog import Documents
 from windlass.control.gateway.components import Components
+from windlass.control.gateway.defrag import HOLE, Defragmentation
 from windlass.control.gateway.docs_page import PAGE
 from windlass.control.gateway.identity import People, login_info
 from windlass.control.gateway.openapi import describe
@@ -38,7 +39,8 @@ _ONE = "/v1/projects/{project}/components/{env}/{name}"
 def routes(plane: ControlPlane) -> tuple[Route, ...]:
     own = Operations(plane)
     people = People(plane)
-    everywhere = (*_work(own), *_records(own), *_fleet(own), *_keys(people), *_tokens_and_accounts(people))
+    fleet = (*_fleet(own), *_moves(Defragmentation(plane)))
+    everywhere = (*_work(own), *_records(own), *fleet, *_keys(people), *_tokens_and_accounts(people))
     documents = (*_documents(plane), *_types(Types(plane)))
     closed = (*_writes(plane), *documents, *_components(plane), *everywhere, *_agents(Agents(plane)))
     return (*closed, *_open(plane, closed))
@@ -281,6 +283,29 @@ def _fleet(own: Operations) -> tuple[Route, ...]:
             gives=api.Revision,
         ),
         Route("GET", "/v1/version", "The server's version", "self.read", own.version, gives=api.Version),
+    )
+
+
+def _moves(own: Defragmentation) -> tuple[Route, ...]:
+    return (
+        Route(
+            "GET",
+            "/v1/defrag",
+            "Which moves would free which hole, at what cost",
+            "node.read",
+            own.proposals,
+            {"component": "for one component that waits: project/env/name", **HOLE},
+            gives=api.DefragProposals,
+        ),
+        Route(
+            "POST",
+            "/v1/defrag",
+            "Move work as planned, to make a place for a component that waits",
+            "workload.move",
+            own.carry_out,
+            takes=api.DefragRequest,
+            gives=api.DefragProposal,
+        ),
     )
 
 

@@ -26,6 +26,7 @@ Action = Literal[
     "event.read",
     "audit.read",
     "node.read",
+    "workload.move",  # stop work that accepts moving, anybody's, to start it elsewhere
     "key.read",
     "key.write",
     "token.create",  # exchange what one has shown for something narrower and short-lived
@@ -49,6 +50,7 @@ PHRASES: Mapping[Action, str] = {
     "event.read": "read events",
     "audit.read": "read the audit log",
     "node.read": "read nodes",
+    "workload.move": "move running work to make room",
     "key.read": "list API keys",
     "key.write": "make, rotate or revoke API keys and service accounts",
     "token.create": "exchange its credential for a short-lived token",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.control.db.workloads import WorkloadRecord
+from windlass.control.db.workloads import Standing
 from windlass.core.lifecycle import HOLDING
 from windlass.core.scheduling.model import (
     Adopted,
@@ -35,7 +35,7 @@ class Known:
     stopping: bool = False
 
 
-def fold(record: WorkloadRecord, known: dict[str, Known]) -> list[Event]:
+def fold(record: Standing, known: dict[str, Known]) -> list[Event]:
     """The events that bring the engine from what it knew of this path to what the row says."""
     events: list[Event] = []
     before = known.get(record.path)
@@ -73,11 +73,11 @@ def freeing_first(events: list[Event]) -> list[Event]:
     return sorted(events, key=lambda event: not isinstance(event, Released | Withdrawn))
 
 
-def _waiting(record: WorkloadRecord) -> Waiting:
+def _waiting(record: Standing) -> Waiting:
     return Waiting(record.path, record.shape, record.submitted, record.queued)
 
 
-def _first_seen(record: WorkloadRecord, *, stopping: bool) -> Event:
+def _first_seen(record: Standing, *, stopping: bool) -> Event:
     if record.phase not in HOLDING:
         return Submitted(_waiting(record))
     return Adopted(

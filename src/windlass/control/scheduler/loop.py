@@ -14,29 +14,28 @@ its lease's token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 
 from windlass.contracts.agent import NodeReport
-from windlass.control.billing.settle import open_account
-from windlass.control.components.steps import PREEMPTION
 from windlass.control.db import events as feed
 from windlass.control.db import nodes, workloads
 from windlass.control.db.port import EventRow, Store, Tx
-from windlass.control.db.workloads import WorkloadRecord, placed
+from windlass.control.db.workloads import Standing, WorkloadRecord, placed
 from windlass.control.identity.scopes import system_scope
 from windlass.control.leadership import Leadership
+from windlass.control.scheduler.apply import Believed, Written, stop, write
 from windlass.control.scheduler.fold import Known, fold, freeing_first
 from windlass.control.scheduler.forecast import Forecast
 from windlass.control.scheduler.past import PastUseKeeper
 from windlass.core.admission.case import NodeSize
 from windlass.core.catalog.quotas import next_change, quota_tree
 from windlass.core.catalog.snapshot import Catalog
-from windlass.core.errors import Unavailable
-from windlass.core.lifecycle import HOLDING as HOLDING_PHASES
-from windlass.core.metering import Holding, holding_id
+from windlass.core.errors import Conflict, Unavailable
+from windlass.core.scheduling.defrag import Plan
+from windlass.core.scheduling.defrag_apply import carry_out
 from windlass.core.scheduling.engine import (
     State,
     cycle,
@@ -48,7 +47,6 @@ from windlass.core.scheduling.engine import (
     was_told,
 )
 from windlass.core.scheduling.model import (
-    Admit,
     Event,
     Node,
     NodesChanged,
@@ -58,7 +56,7 @@ from windlass.core.scheduling.model import (
     Quota,
     QuotasChanged,
 )
-from windlass.core.units import MilliGpu, Ms
+from windlass.core.units import Ms
 from windlass.runtime.clock import Clock
 from windlass.runtime.logging import warn
 from windlass.runtime.metrics import ADMISSION_WAIT_SECONDS, CYCLE_SECONDS, GPUS, PREEMPTIONS
@@ -70,14 +68,6 @@ _GATHER_S = 0.005  # a burst of submits is one cycle; nobody notices 5 ms
 _FORETOLD, _KEEP_MS = 20, 10_000  # so many first estimates are kept of so long: a replay each time
 _OPTIONS = Options(growth=False)  # a site starts a gang as a whole; it cannot add workers to it
 _FEED_PREFIXES = ("workload.", "component.", "site.nodes", "catalog.")
-
-
-@dataclass(slots=True)
-class Written:
-    """What a cycle's transaction changed: the placed, and the reasons of those told to give way."""
-
-    admitted: list[WorkloadRecord] = field(default_factory=list)
-    preempted: list[str] = field(default_factory=list)
 
 
 class Scheduler:
@@ -106,6 +96,8 @@ class Scheduler:
         self.simulated: frozenset[str] = frozenset()
         self.sizes: dict[str, tuple[NodeSize, ...]] = {}
         self.ready = False
+        self._loaded = False
+        self._turning = asyncio.Lock()
         self.forecast = Forecast(lambda: self.state, clock)
         self._foretold: list[tuple[str, Ms]] = []
         self._foretold_kept = Ms(0)
@@ -116,21 +108,43 @@ class Scheduler:
 
     async def run(self) -> None:
         """For ever: look, then sleep until somebody wakes us or time itself changes something."""
-        loaded = False
         while True:
             try:
-                if not loaded:
-                    await self.load()
-                    loaded = self.ready = True
                 await self.turn()
             except Unavailable as error:
                 warn("the scheduler could not write; it loads its state anew", detail=error.detail)
-                loaded = False
                 await asyncio.sleep(_RETRY_S)
                 continue
             await self._sleep()
 
     async def turn(self) -> None:
+        """One look at everything; the first, and the first after a failed write, loads it."""
+        async with self._turning:
+            await self._look()
+
+    @asynccontextmanager
+    async def held_still(self) -> AsyncIterator[State]:
+        """The leader's state as everything stored so far makes it, and no cycle until the block ends."""
+        async with self._turning:
+            await self._look()
+            if self._led_under is None:
+                raise Unavailable(
+                    "another replica leads and decides this",
+                    remedy="ask again: what spreads requests over the replicas will reach it",
+                )
+            yield self.state
+
+    async def _look(self) -> None:
+        if not self._loaded:
+            await self.load()
+            self.ready = True
+        try:
+            await self._take_turn()
+        except Unavailable:
+            self._loaded = False
+            raise
+
+    async def _take_turn(self) -> None:
         """Everything that changed, one cycle, its outcome."""
         self._wake.clear()
         records = await self._news()
@@ -143,6 +157,7 @@ class Scheduler:
 
     async def load(self) -> None:
         """Everything as the store has it."""
+        self._loaded = False
         self.state, self.known = new_state(_OPTIONS), {}
         self._fleet_changed, self._seen_revision = True, -1
         # From before the first page: a row that changes while the pages are read is read again.
@@ -152,7 +167,7 @@ class Scheduler:
         events = await self._world()
         while True:
 
-            async def page(tx: Tx, after: str = after) -> list[WorkloadRecord]:
+            async def page(tx: Tx, after: str = after) -> list[Standing]:
                 return await workloads.live_after(tx, after, _PAGE)
 
             records = await self._store.read(self._scope, page)
@@ -163,11 +178,12 @@ class Scheduler:
             after = records[-1].id
         self._led_under = None
         await self._decide(events)
+        self._loaded = True
 
-    async def _news(self) -> list[WorkloadRecord]:
+    async def _news(self) -> list[Standing]:
         """Every row that changed since the last look, as it is now: all pages, because who holds GPUs may
         be on the first and who left them on the last."""
-        news: dict[str, WorkloadRecord] = {}
+        news: dict[str, Standing] = {}
         while True:
             page = await self._store.read(self._scope, self._changed)
             for record in page:
@@ -177,10 +193,10 @@ class Scheduler:
             if len(page) < _PAGE:
                 return list(news.values())
 
-    async def _changed(self, tx: Tx) -> list[WorkloadRecord]:
+    async def _changed(self, tx: Tx) -> list[Standing]:
         return await workloads.changed_after(tx, self._cursor, _PAGE)
 
-    def _folded(self, records: Sequence[WorkloadRecord]) -> list[Event]:
+    def _folded(self, records: Sequence[Standing]) -> list[Event]:
         return [event for record in records for event in fold(record, self.known)]
 
     async def _world(self) -> list[Event]:
@@ -255,7 +271,7 @@ class Scheduler:
         }
         self._tracer.record(Span("scheduler cycle", place, began_ns, now_ns(), facts))
 
-    def _foretell(self, records: Sequence[WorkloadRecord]) -> None:
+    def _foretell(self, records: Sequence[Standing]) -> None:
         """What newcomers that have to wait are told of their start, to be compared with it later. Of a burst
         only some: it is a measure, and the forecast of those far back costs."""
         for record in records:
@@ -296,71 +312,26 @@ class Scheduler:
         await self._leadership.guard(tx)
         if tx.newest("catalog") != self._seen_revision:
             return None
-        now, written = self._clock(), Written()
-        for cause in outcome.causes:
-            await workloads.add_cause(tx, cause, now)
-        for admit in outcome.admitted:
-            if not admit.after and (record := await self._admit(tx, admit, now)) is not None:
-                written.admitted.append(record)
-        for preempt in outcome.preempted:
-            if await self._preempt(tx, preempt, now):
-                written.preempted.append(preempt.reason)
-        return written
-
-    async def _admit(self, tx: Tx, admit: Admit, now: Ms) -> WorkloadRecord | None:
-        """None: it moved on before it could be placed."""
-        record = await self._current(tx, admit.id)
-        # The engine believes so, whatever the row says; the feed will correct it.
-        self.known[admit.id].holds = True
-        if record is None or record.phase != "Pending":
-            return None
-        if record.shape not in self.state.lines.by_shape:
-            await workloads.waited_for_nothing(tx, record)
         sites = {node.name: node.site for node in self.nodes}
-        record.site = sites[admit.placement.workers[0].node]
-        record.placement = admit.placement
-        record.attempt += 1
-        self.known[admit.id].attempt = record.attempt
-        record.want = "run"
-        record.admitted = now
-        record.preempted_by = None
-        project, env, name = record.path.split("/")
-        await open_account(
-            tx,
-            Holding(
-                id=holding_id(record.id, record.attempt),
-                tenant=record.tenant,
-                project=project,
-                env=env,
-                component=name,
-                gpu_class=record.shape.gpu_class,
-                tier=record.tier,
-                currency=record.currency,
-                gpu_milli=MilliGpu(record.shape.gpus * len(admit.placement.workers)),
-                since=now,
-                type=record.type,
-            ),
-        )
-        where = sorted({worker.node for worker in admit.placement.workers})
-        message = f"placed on {', '.join(where)}"
-        await workloads.save(tx, record, now, [("Admitted", message)], "workload.admitted", nodes=where)
-        return record
+        believed = Believed(self.known, self.state.lines.by_shape, sites)
+        return await write(tx, outcome, believed, self._clock())
 
-    async def _preempt(self, tx: Tx, preempt: Preempt, now: Ms) -> bool:
-        record = await self._current(tx, preempt.id)
-        self.known[preempt.id].stopping = True
-        if record is None or record.phase not in HOLDING_PHASES or record.want == "stop":
-            return False
-        record.want = "stop"
-        record.stop_reason = "preempted"
-        record.preempted_by = preempt.by
-        record.outcome[PREEMPTION] = preempt.reason
-        return await workloads.save(tx, record, now, (), "workload.stopping", reason=preempt.reason)
+    async def write_moves(self, tx: Tx, plan: Plan, now: Ms) -> None:
+        """Tell everything that moves to go. Raises Conflict where something moved on since the plan."""
+        await self._leadership.guard(tx)
+        wanted = await workloads.find(tx, self.known[plan.id].workload) if plan.id in self.known else None
+        if tx.newest("catalog") != self._seen_revision or wanted is None or wanted.phase != "Pending":
+            raise moved_on(plan.id)
+        told = [Preempt(move.id, plan.id, "defragmentation") for move in plan.moves]
+        if await stop(tx, told, self.known, now) < len(told):
+            raise moved_on(plan.id)
 
-    async def _current(self, tx: Tx, path: str) -> WorkloadRecord | None:
-        """The row as it is now, in this transaction: it may have moved on since the cycle."""
-        known = self.known.get(path)
-        return await workloads.find(tx, known.workload) if known is not None else None
+    def moves_written(self, plan: Plan, now: Ms) -> None:
+        """Those are durable: the hole is promised, and the next places are earmarked."""
+        for preempt in carry_out(self.state, plan, now):
+            self.known[preempt.id].stopping = True
+            PREEMPTIONS.labels(preempt.reason).inc()
+        self._wake.set()
 
     # --- wake -----------------------------------------------------------------------------------
 
@@ -383,6 +354,13 @@ class Scheduler:
         except TimeoutError:
             return
         await asyncio.sleep(_GATHER_S)
+
+
+def moved_on(id: str) -> Conflict:
+    return Conflict(
+        f"what could be moved for {id} is not what it was when this was planned",
+        remedy=f"look again: `windlass defrag --plan {id}`",
+    )
 
 
 def _node(site: str, node: NodeReport) -> Node:

@@ -7,13 +7,14 @@ wire. Observations are facts about attempts: applying one twice changes nothing.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from windlass.contracts.agent import Assignment, Desired, Observation, SiteReport, WorkerSpec
-from windlass.control.components.steps import apply_step
+from windlass.control.components.steps import Move, apply_steps
 from windlass.control.db import events, nodes, workloads
 from windlass.control.db.port import EventRow, Store, Tx
 from windlass.control.db.workloads import WorkloadRecord
@@ -62,16 +63,26 @@ class SiteLink:
         self._scope = system_scope("sites")
         self._generation = 0
         self._moved = asyncio.Event()
+        # By site and workload, of which generation: most of it is the same the next time it is asked for.
+        self._assignments: dict[str, dict[str, tuple[int, Assignment]]] = {}
         store.listen(self._heard)
 
     async def desired(self, site: str) -> Desired:
-        async def load(tx: Tx) -> tuple[int, list[WorkloadRecord]]:
-            return await events.newest(tx), await workloads.wanted_at(tx, site)
+        told = self._assignments.setdefault(site, {})
+
+        async def load(tx: Tx) -> tuple[int, dict[str, int], dict[str, WorkloadRecord]]:
+            newest, wanted = await events.newest(tx), await workloads.wanted_at(tx, site)
+            news = [id for id, generation in wanted.items() if id not in told or told[id][0] != generation]
+            return newest, wanted, await workloads.find_all(tx, news)
 
         SITE_HEARD.labels(site).set(self._clock() / 1000)
-        newest, records = await self._store.read(self._scope, load)
+        newest, wanted, news = await self._store.read(self._scope, load)
         self._generation = max(self._generation, newest)
-        return Desired(generation=newest, assignments=tuple(_assignment(record) for record in records))
+        self._assignments[site] = now = {
+            id: (generation, _assignment(news[id])) if id in news else told[id]
+            for id, generation in wanted.items()
+        }
+        return Desired(generation=newest, assignments=tuple(assignment for _, assignment in now.values()))
 
     async def changed(self, site: str, generation: int) -> None:  # noqa: ARG002 (one site so far)
         while self._generation <= generation:
@@ -90,8 +101,11 @@ class SiteLink:
                 await events.emit(
                     tx, now, "site.nodes", report.site, tenant=None, data={"nodes": len(report.nodes)}
                 )
-            moved = [await self._observe(tx, report.site, seen, now) for seen in report.observations]
-            return [one for one in moved if one is not None]
+            return [
+                moved
+                for some in _one_of_each(report.observations)
+                for moved in await self._observe(tx, report.site, some, now)
+            ]
 
         for moved in await self._store.unit(self._scope, unit):
             if moved.ran_after_ms is not None:
@@ -102,33 +116,57 @@ class SiteLink:
                     Span("ledger posting", moved.place.child("ledger"), began_ns, now_ns(), facts)
                 )
 
-    async def _observe(self, tx: Tx, site: str, seen: Observation, now: Ms) -> _Moved | None:
-        record = await workloads.find(tx, seen.workload)
-        if record is None or record.site != site or record.attempt != seen.attempt:
-            return None
-        if None not in (seen.placed_ms, record.admitted) and seen.placed_ms != record.admitted:
-            return None  # placed by a database that this one has replaced; it says nothing of ours
-        told = _told(seen)
-        step = observed(record.life, seen)
-        if step is None:
-            known = all(record.outcome.get(key) == told[key] for key in told)
-            if known or record.phase not in HOLDING:  # told before, or of an attempt that is over
-                return None
-            step = Step(failures=record.failures)
-        place, admitted, ran_before = workloads.placed(record), record.admitted, record.started is not None
-        freed, settled = _freed(seen, record, now), holding_id(record.id, record.attempt)
-        if not await apply_step(tx, record, step, now, self._timeline(), freed=freed, seen=told):
-            return None
-        ran_after = None
-        if step.started is not None and admitted is not None and not ran_before:
-            ran_after = max(0, step.started - admitted)
-        return _Moved(place, ran_after, settled if step.release else None)
+    async def _observe(self, tx: Tx, site: str, some: Sequence[Observation], now: Ms) -> list[_Moved]:
+        records = await workloads.find_all(tx, [seen.workload for seen in some])
+        moves: list[Move] = []
+        moved: list[_Moved] = []
+        for seen in some:
+            record = records.get(seen.workload)
+            step = _step(site, seen, record) if record is not None else None
+            if record is None or step is None:
+                continue
+            moves.append(Move(record, step, _freed(seen, record, now), _told(seen)))
+            ran_after = None
+            if step.started is not None and record.admitted is not None and record.started is None:
+                ran_after = max(0, step.started - record.admitted)
+            settled = holding_id(record.id, record.attempt) if step.release else None
+            moved.append(_Moved(workloads.placed(record), ran_after, settled))
+        await apply_steps(tx, moves, now, self._timeline())
+        return moved
 
     def _heard(self, rows: Sequence[EventRow]) -> None:
         for row in rows:
             if row.type in _SITE_EVENTS:
                 self._generation = max(self._generation, row.id)
                 self._moved.set()
+
+
+def _one_of_each(observations: Sequence[Observation]) -> list[list[Observation]]:
+    """In their order, no two of one workload at a time: the second is judged by what the first changed."""
+    rounds: list[list[Observation]] = []
+    told: Counter[str] = Counter()
+    for seen in observations:
+        if told[seen.workload] == len(rounds):
+            rounds.append([])
+        rounds[told[seen.workload]].append(seen)
+        told[seen.workload] += 1
+    return rounds
+
+
+def _step(site: str, seen: Observation, record: WorkloadRecord) -> Step | None:
+    """What an observation makes of the workload; None where it tells nothing new of this attempt."""
+    if record.site != site or record.attempt != seen.attempt:
+        return None
+    if None not in (seen.placed_ms, record.admitted) and seen.placed_ms != record.admitted:
+        return None  # placed by a database that this one has replaced; it says nothing of ours
+    step = observed(record.life, seen)
+    if step is not None:
+        return step
+    told = _told(seen)
+    known = all(record.outcome.get(key) == told[key] for key in told)
+    if known or record.phase not in HOLDING:  # told before, or of an attempt that is over
+        return None
+    return Step(failures=record.failures)
 
 
 def _assignment(record: WorkloadRecord) -> Assignment:

@@ -66,6 +66,7 @@ def compile_shape(case: Case) -> Shape:
         topology=wanted.topology,
         dedicated=wanted.dedicated,
         sites=usable_sites(case),
+        movable=wanted.movable,
         avoid=tuple(f"{case.project.name}/{spec.env}/{name}" for name in spec.placement.avoid),
     )
 

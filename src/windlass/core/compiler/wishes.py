@@ -28,10 +28,12 @@ MAX_GRACE_S = 3600
 
 
 class _Stated(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The vocabulary. `sharing`: a profile of the same class that shares so; `volumes` and `secrets`: what
-    the project must have been granted."""
+    """The vocabulary. `movable`: it may be stopped to start again elsewhere at once, so it may be preempted;
+    `sharing`: a profile of the same class that shares so; `volumes` and `secrets`: what the project must have
+    been granted."""
 
     preemptible: bool = False
+    movable: bool = False
     topology: _Level | None = None
     dedicated: bool = False
     checkpoint: _Leave | None = None
@@ -52,6 +54,7 @@ class _Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 VOCABULARY = {
     "preemptible": "true or false",
+    "movable": "true or false",
     "topology": "{level: a node label, mode: required or preferred}",
     "dedicated": "true or false",
     "checkpoint": f"{{signal: {', '.join(get_args(Signal))}, graceSeconds: 1 to {MAX_GRACE_S}}}",
@@ -64,6 +67,7 @@ VOCABULARY = {
 @dataclass(frozen=True, slots=True)
 class Wishes:
     preemptible: bool = False
+    movable: bool = False
     topology: Topology | None = None
     dedicated: bool = False
     checkpoint: Checkpoint | None = None
@@ -83,7 +87,8 @@ def wishes(case: Case) -> Wishes:
     topology = next((one.topology for one in all_of if one.topology is not None), None)
     leave = next((one.checkpoint for one in all_of if one.checkpoint is not None), None)
     return Wishes(
-        preemptible=any(one.preemptible for one in all_of),
+        preemptible=any(one.preemptible or one.movable for one in all_of),
+        movable=any(one.movable for one in all_of),
         topology=Topology(topology.level, topology.mode) if topology is not None else None,
         dedicated=any(one.dedicated for one in all_of),
         checkpoint=Checkpoint(leave.signal, Ms(leave.grace_seconds * 1000)) if leave is not None else None,

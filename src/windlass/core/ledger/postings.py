@@ -178,6 +178,22 @@ def posted_by_holding(transfers: Iterable[Transfer]) -> dict[str, dict[Ms, Poste
     return posted
 
 
+def posted_with(posted: Mapping[Ms, Posted], transfers: Iterable[Transfer]) -> Mapping[Ms, Posted]:
+    """What is posted of a holding once these transfers of it are, too."""
+    total = dict(posted)
+    for transfer in transfers:
+        usage = transfer.usage
+        assert usage is not None, "only usage charges for a holding"
+        part = total.get(usage.segment, Posted())
+        total[usage.segment] = Posted(
+            micros=Micros(part.micros + charged(transfer)),
+            gpu_us=GpuUs(part.gpu_us + usage.gpu_us),
+            count=part.count + 1,
+            through=max(part.through, usage.through),
+        )
+    return total
+
+
 def charged(transfer: Transfer) -> Micros:
     """What a transfer adds to what its tenant owes."""
     owing = [entry.micros for entry in transfer.entries if entry.account.startswith("tenant/")]

@@ -29,6 +29,7 @@ from windlass.core.scheduling.fit import fit, never, quota_allows
 from windlass.core.scheduling.growth import grow
 from windlass.core.scheduling.lines import Line
 from windlass.core.scheduling.model import Admit, Event, Grow, LineCause, Outcome, Placement, Preempt, Waiting
+from windlass.core.scheduling.moving import drop_ended
 from windlass.core.scheduling.owed import forget_owed, note_owed
 from windlass.core.scheduling.preemption import make_room
 from windlass.core.scheduling.state import Held, State, expected_end
@@ -57,6 +58,7 @@ def cycle(state: State, events: Iterable[Event], now: Ms) -> tuple[State, Outcom
     decisions = _Decisions()
     for event in events:
         apply(state, event)
+    drop_ended(state)
     _wake_protected(state, now)
     decisions.admitted.extend(keep_promises(state, now))
     for more in range(_ROUNDS - 1, -1, -1):
@@ -207,13 +209,13 @@ def _admit(state: State, line: Line, placement: Placement, now: Ms, decisions: _
     shape = line.shape
     borrowed = MilliGpu(state.future_pool(shape).beyond_guarantee(shape.gpus * len(placement.workers)))
     behind, version = heads_before(state, line), state.fleet.version
-    held = _taken_from(state, line, placement, now)
+    held = taken_from(state, line, placement, now)
     state.hold(held)
     keep_reservations(state, behind, version)
     decisions.admitted.append(Admit(held.id, placement, borrowed))
 
 
-def _taken_from(state: State, line: Line, placement: Placement, now: Ms) -> Held:
+def taken_from(state: State, line: Line, placement: Placement, now: Ms) -> Held:
     """The head of the line, out of it."""
     submitted, id = line.head
     queued = state.lines.waiting[id].queued
@@ -239,7 +241,7 @@ def _promise(state: State, line: Line, now: Ms, decisions: _Decisions) -> bool:
             return _promise(state, line, now, decisions)
         _admit(state, line, placement, now, decisions)
         return True
-    held = _taken_from(state, line, plan.placement, now)
+    held = taken_from(state, line, plan.placement, now)
     for victim, reason in plan.victims:
         state.stop(victim)
         # What the newcomer leaves of their quota and GPUs may do for somebody who was tried before.

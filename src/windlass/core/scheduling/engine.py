@@ -5,6 +5,8 @@
 
 (`follow` instead, where another replica decides; `take_over` when that changes)
 
+(`defrag.py` and `defrag_apply.py` are a door of their own: moving what runs, when a person asks for it)
+
 and between cycles `position`, `cause_of`, `estimate`, `waiting_in_order`, `running`, `usage` and
 `what_if`. The words in and out are in `model.py`.
 """

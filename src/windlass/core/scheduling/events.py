@@ -14,6 +14,7 @@ from windlass.core.scheduling.model import (
     Node,
     NodesChanged,
     PastUseChanged,
+    Placement,
     QuotasChanged,
     Released,
     Running,
@@ -22,6 +23,7 @@ from windlass.core.scheduling.model import (
     Waiting,
     Withdrawn,
 )
+from windlass.core.scheduling.moving import arrived, drop
 from windlass.core.scheduling.owed import forget_owed
 from windlass.core.scheduling.state import Held, State, expected_end
 
@@ -44,6 +46,7 @@ def apply(state: State, event: Event) -> None:
             _nodes_changed(state, nodes)
         case QuotasChanged(quotas):
             _drop_promises(state, list(state.promises))
+            drop(state, list(state.moving))
             state.use_quotas(quotas)
             _everything_is_stale(state)
         case PastUseChanged(use):
@@ -59,6 +62,8 @@ def _submitted(state: State, workload: Waiting) -> None:
         return
     if held is not None or workload.id in state.lines.waiting:
         _withdrawn(state, workload.id)
+    if arrived(state, workload):
+        return
     state.fleet.mix(workload.shape.gpu_class).note(workload.shape)
     line = state.lines.add(workload)
     if line.cause is None:
@@ -87,6 +92,8 @@ def _released(state: State, id: str) -> None:
     state.let_go(id)
     for promise in state.promises.values():
         promise.victims.pop(id, None)
+    for moving in state.moving.values():
+        moving.after.pop(id, None)
     state.stale_classes[held.shape.gpu_class] = None
     again = state.returning.pop(id, None)
     if again is not None:
@@ -96,6 +103,8 @@ def _released(state: State, id: str) -> None:
 def _adopted(state: State, running: Running) -> None:
     if running.id in state.promises or running.id in state.lines.waiting:
         _withdrawn(state, running.id)
+    if running.id in state.moving:
+        drop(state, [running.id])  # it has a place again, another one
     state.let_go(running.id)
     shape = running.shape
     end = expected_end(shape, running.since)
@@ -107,18 +116,20 @@ def _adopted(state: State, running: Running) -> None:
 
 def _nodes_changed(state: State, nodes: tuple[Node, ...]) -> None:
     ready = {node.name for node in nodes if node.state == "ready"}
-    lost = [
-        id
-        for id, promise in state.promises.items()
-        if any(worker.node not in ready for worker in promise.held.placement.workers)
-    ]
+    lost = [id for id, promise in state.promises.items() if not _all_on(promise.held.placement, ready)]
     state.sizes.clear()
     _drop_promises(state, lost)
+    drop(state, [id for id, moving in state.moving.items() if not _all_on(moving.target, ready)])
     if not state.fleet.update(nodes):
+        drop(state, list(state.moving))
         state.use_fleet(nodes)
         # A node may have come back smaller than a promise made on it.
         _drop_promises(state, [id for id, promise in state.promises.items() if _short(promise.held)])
     _everything_is_stale(state)
+
+
+def _all_on(placement: Placement, nodes: set[str]) -> bool:
+    return all(worker.node in nodes for worker in placement.workers)
 
 
 def _short(held: Held) -> bool:

@@ -53,8 +53,9 @@ class Line:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.id = line_of(shape)
-        # How long it runs makes no difference to who has to leave: lines that differ in that ask the same.
-        self.asks = line_of(replace(shape, expected=None, min_runtime=Ms(0)))
+        # How long it runs, or whether it could be moved, makes no difference to who has to leave: lines that
+        # differ in that ask the same.
+        self.asks = line_of(replace(shape, expected=None, min_runtime=Ms(0), movable=False))
         self.members: list[Member] = []
         self.cause: LineCause | None = None
         self.behind: str | None = None

@@ -39,7 +39,7 @@ CAUSE_ORDER: tuple[Cause, ...] = (
     "priority",
     "starting",
 )
-PreemptionReason = Literal["reclaim", "priority", "fair-share"]
+PreemptionReason = Literal["reclaim", "priority", "fair-share", "defragmentation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class Shape:
     `min_workers` below `workers` makes the gang elastic: it starts with those and grows with what is left.
     `avoid` names work, or parts of the quota tree; `dedicated` wants no other tenant on its nodes.
     `mig_profile` names the kind of MIG instance each unit is; without it only the share counts.
+    `movable`: where it may be preempted, it may also be stopped to start again at another place at once.
     """
 
     queue: str
@@ -114,6 +115,7 @@ class Shape:
     min_workers: int | None = None
     dedicated: bool = False
     mig_profile: str | None = None
+    movable: bool = False
 
     @property
     def fewest(self) -> int:

@@ -46,7 +46,7 @@ _LIMIT = ("class", "guaranteed", "max", "lend")
 _WORKLOAD = (
     "name", "queue", "class", "workers", "minWorkers", "gpus", "migProfile", "units", "cpuMilli", "memoryMib",
     "priority", "submitted", "expectedDuration", "preempts", "preemptible", "minRuntime", "topology", "avoid",
-    "sites", "dedicated", "running",
+    "sites", "dedicated", "movable", "running",
 )  # fmt: skip
 _RUNNING = ("since", "lastCheckpoint", "on")
 
@@ -195,6 +195,7 @@ def _workload(
         avoid=fields.texts("avoid"),
         min_workers=fewest,
         dedicated=fields.flag("dedicated", default=False),
+        movable=fields.flag("movable", default=False),
     )
     if fields.name in shape.avoid:
         fields.wrong("avoid", "names the workload itself")

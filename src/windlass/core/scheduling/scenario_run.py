@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from windlass.core.errors import NotFound
 from windlass.core.scheduling.causes import explain
 from windlass.core.scheduling.cycle import cycle, keep_promises
+from windlass.core.scheduling.defrag import NoPlan, Plan, fragmented, plan_for, plan_hole
 from windlass.core.scheduling.estimate import estimate, estimates
 from windlass.core.scheduling.events import apply
 from windlass.core.scheduling.model import (
@@ -20,6 +22,7 @@ from windlass.core.scheduling.model import (
     Preempt,
     QuotasChanged,
     Released,
+    Shape,
     Submitted,
     Waiting,
 )
@@ -31,11 +34,7 @@ from windlass.core.units import Ms, format_gpus
 
 def decide(scenario: Scenario) -> dict[str, Any]:
     """What one cycle decides. Promised work counts as admitted, its victims as waiting again."""
-    events: list[Event] = [NodesChanged(scenario.nodes), QuotasChanged(scenario.quotas)]
-    events += [Adopted(work) for work in scenario.running]
-    events += [Submitted(workload) for workload in scenario.waiting]
-    state, outcome = cycle(new_state(scenario.options), events, scenario.now)
-    victims = _change_over(state, outcome, scenario.now)
+    state, outcome, victims = _played(scenario)
     starts = {
         id: at
         for gpu_class in state.lines.by_class
@@ -61,6 +60,33 @@ def decide(scenario: Scenario) -> dict[str, Any]:
             for queue, classes in usage(state).items()
         },
     }
+
+
+def propose(scenario: Scenario, wanted: str | Shape | None) -> list[Plan | NoPlan]:
+    """What moving would free after that cycle: for one workload, for a hole, or (None) for everybody who
+    waits because of fragmentation. Raises NotFound for a workload that does not wait then."""
+    state, _, _ = _played(scenario)
+    if wanted is None:
+        found = (plan_for(state, id, scenario.now) for id in fragmented(state))
+        return [one for one in found if one is not None]
+    if isinstance(wanted, Shape):
+        return [plan_hole(state, wanted, scenario.now)]
+    plan = plan_for(state, wanted, scenario.now)
+    if plan is None:
+        raise NotFound(
+            f"no workload {wanted} waits in this scenario after one cycle",
+            remedy="`windlass schedule` shows who waits",
+        )
+    return [plan]
+
+
+def _played(scenario: Scenario) -> tuple[State, Outcome, dict[str, Preempt]]:
+    """One cycle, its victims gone and its promised work started."""
+    events: list[Event] = [NodesChanged(scenario.nodes), QuotasChanged(scenario.quotas)]
+    events += [Adopted(work) for work in scenario.running]
+    events += [Submitted(workload) for workload in scenario.waiting]
+    state, outcome = cycle(new_state(scenario.options), events, scenario.now)
+    return state, outcome, _change_over(state, outcome, scenario.now)
 
 
 def to_json(answer: dict[str, Any]) -> str:

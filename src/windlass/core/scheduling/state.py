@@ -12,7 +12,7 @@ ceiling, at the price of room that stays empty for the moment of the change-over
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windlass.core.scheduling.apart import Avoided, Neighbours
@@ -63,6 +63,16 @@ class Promise:
     since: Ms
 
 
+@dataclass(slots=True, eq=False)
+class Moving:
+    """The next place of work that was told to go because it moves, and who must leave that place first."""
+
+    shape: Shape
+    target: Placement
+    takes: list[Take]
+    after: dict[str, None]
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """When the first line that lacks room should start, and where. `placement` None: so far away
@@ -96,6 +106,7 @@ class State:
     promises: dict[str, Promise] = field(default_factory=dict)
     # Victims told of before their GPUs came back: they queue again when they do.
     returning: dict[str, Waiting] = field(default_factory=dict)
+    moving: dict[str, Moving] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours)
     # Who holds what, by class, home and priority: the way victims are looked for.
     by_home: dict[tuple[str, str], dict[int, dict[str, Held]]] = field(default_factory=dict)
@@ -206,10 +217,17 @@ class State:
         named = {
             worker.node: None
             for id in shape.avoid
-            if id in self.held and id not in gone
-            for worker in self.held[id].placement.workers
+            for place in self._places(id, gone)
+            for worker in place.workers
         }
         return Avoided(self.tree, shape, self.neighbours, left, named)
+
+    def _places(self, id: str, gone: Collection[str]) -> Iterator[Placement]:
+        """Where somebody stands, and where it is about to."""
+        if id in self.held and id not in gone:
+            yield self.held[id].placement
+        if id in self.moving:
+            yield self.moving[id].target
 
     def ready_gpus(self, gpu_class: str) -> int:
         """How many GPUs of a class are on nodes that are ready."""

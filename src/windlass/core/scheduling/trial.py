@@ -8,6 +8,7 @@ it ends, also when it ends with an exception.
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 
 from windlass.core.scheduling.model import Placement, Shape
 from windlass.core.scheduling.nodes import Take
@@ -22,7 +23,7 @@ class Trial:
         self._counted: list[Held] = []
         self.gone: dict[str, Held] = {}
 
-    def __enter__(self) -> Trial:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -60,10 +61,11 @@ class Trial:
         self._state.future_pool(held.shape).discharge(held.amount)
         self._counted.remove(held)
 
-    def start(self, shape: Shape, placement: Placement) -> int:
-        """Start new work; the handle stops it again."""
-        amount = shape.gpus * len(placement.workers)
-        self._state.pool(shape).charge(amount)
+    def start(self, shape: Shape, placement: Placement, *, charged: bool = True) -> int:
+        """Start new work; the handle stops it again. What is in no queue is not charged to one."""
+        amount = shape.gpus * len(placement.workers) if charged else 0
+        if amount:
+            self._state.pool(shape).charge(amount)
         self._started.append((shape, amount, self._state.fleet.take(shape, placement)))
         return len(self._started) - 1
 

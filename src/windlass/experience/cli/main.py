@@ -81,6 +81,9 @@ COMMANDS = {
     "agent": Entry(f"{_HERE}.server:agent", "Run a site for servers elsewhere.", _PLATFORM),
     "backup": Entry(f"{_HERE}.backup:backup", "Copy the platform's database, while it runs.", _PLATFORM),
     "restore": Entry(f"{_HERE}.backup:restore", "Put a copy of the database back.", _PLATFORM),
+    "defrag": Entry(
+        f"{_HERE}.defrag:defrag", "Show which moves would free a place, or make them.", _PLATFORM
+    ),
     "node": Entry(f"{_HERE}.capacity:node", "Show the machines.", _PLATFORM),
     "site": Entry(f"{_HERE}.capacity:site", "Show the sites.", _PLATFORM),
     "completion": Entry(f"{_HERE}.completion:completion", "Print a completion script.", _PLATFORM),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from windlass.experience.cli.session import Session, command, pass_session
+
+if TYPE_CHECKING:
+    from windlass.core.scheduling.scenario import Scenario
 
 
 @command(
@@ -27,20 +30,9 @@ def schedule(session: Session, source: IO[bytes]) -> None:
       windlass schedule -f scenario.yaml
       windlass schedule -f scenario.yaml -o json
     """
-    from windlass.core.errors import Invalid, Reason
-    from windlass.core.scheduling.scenario import parse_scenario
     from windlass.core.scheduling.scenario_run import decide, to_json
 
-    try:
-        text = source.read().decode()
-    except UnicodeDecodeError as error:
-        reason = Reason("document.invalid", f"byte {error.start} is not UTF-8")
-        raise Invalid("the scenario is not UTF-8 text", reasons=[reason]) from None
-    try:
-        answer = decide(parse_scenario(text))
-    except Invalid as error:
-        lines = [f"{source.name}:{reason.line}" if reason.line else source.name for reason in error.reasons]
-        raise Invalid(error.detail, reasons=error.reasons, extra={"where": lines}) from None
+    answer = decide(read_scenario(source))
     if session.output == "json":
         click.echo(to_json(answer))
     elif session.output == "yaml":
@@ -52,6 +44,23 @@ def schedule(session: Session, source: IO[bytes]) -> None:
             click.echo(entry["workload"])
     else:
         _show(answer)
+
+
+def read_scenario(source: IO[bytes]) -> Scenario:
+    """Raises Invalid with the file and line of everything that is wrong."""
+    from windlass.core.errors import Invalid, Reason
+    from windlass.core.scheduling.scenario import parse_scenario
+
+    try:
+        text = source.read().decode()
+    except UnicodeDecodeError as error:
+        reason = Reason("document.invalid", f"byte {error.start} is not UTF-8")
+        raise Invalid("the scenario is not UTF-8 text", reasons=[reason]) from None
+    try:
+        return parse_scenario(text)
+    except Invalid as error:
+        lines = [f"{source.name}:{reason.line}" if reason.line else source.name for reason in error.reasons]
+        raise Invalid(error.detail, reasons=error.reasons, extra={"where": lines}) from None
 
 
 def _show(answer: dict[str, Any]) -> None:

@@ -37,9 +37,7 @@ class Hops:
             facts: Facts = {"windlass.exit_code": now.exit_code} if now.exit_code is not None else {}
             until = max(ended) * _NS if ended else now_ns()
             failure = now.failure or ("" if now.exit_code in (0, None) else f"exit code {now.exit_code}")
-            self._record(
-                "site ended", assignment, min(began) * _NS if began else until, until, facts, failure
-            )
+            self._record("site run", assignment, min(began) * _NS if began else until, until, facts, failure)
 
     def _record(
         self, name: str, assignment: Assignment, began: int, ended: int, facts: Facts, failure: str = ""
