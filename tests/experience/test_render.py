@@ -93,3 +93,19 @@ def test_a_site_is_rendered_with_every_cell_and_what_it_requires(
     assert made["requirements"]
     code, _, err = run("site", "render", "local", "--catalog", str(folder))
     assert code == 4 and "no Kubernetes site" in err
+
+
+HOURS = """\
+apiVersion: windlass.dev/v1
+kind: Policy
+metadata: {name: this-century}
+spec:
+  rules: [{name: this-century, require: "now > timestamp('2000-01-01T00:00:00Z')"}]
+  tests: [{name: today, now: "2026-01-05T09:00:00Z", spec: {}}]
+"""
+
+
+def test_what_the_moment_allows_is_rendered(run: Run, tmp_path: Path, catalog: str) -> None:
+    write(Path(catalog), "hours.yaml", HOURS)
+    code, _, said = run("render", "-f", write(tmp_path, "c.yaml", JOB), "--catalog", catalog)
+    assert code == 0, said

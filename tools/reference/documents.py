@@ -122,6 +122,7 @@ def _forms() -> list[str]:
 
 def _checked(form: Form) -> str:
     schema = FORMS[form].schema
+    schema = schema.get("anyOf", [schema])[-1]  # what may be a number is described as the text it is
     if "pattern" in schema:
         longest = f", at most {schema['maxLength']} characters" if "maxLength" in schema else ""
         return f"{code(schema['pattern'])}{longest}"

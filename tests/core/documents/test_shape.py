@@ -228,10 +228,10 @@ def test_problems_are_bounded_and_the_rest_is_counted() -> None:
                 "priority": 1,
                 "preempts": True,
                 "preemptible": True,
-                "objectives": {"availability": Decimal("0.9")},
+                "objectives": {"availability": Decimal("99.9")},
             },
             "spec.objectives.availability",
-            'put it in quotes: "0.9"',
+            "between 0 and 1",
         ),
         (
             Envelope,
@@ -363,3 +363,10 @@ def test_every_kind_has_a_valid_json_schema(kind: kinds.Kind) -> None:
     schema = json_schema(kind.spec)
     jsonschema_rs.validator_for(schema)
     assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("written", ["0.999", Decimal("0.999")])
+def test_a_fraction_may_be_a_number_or_text(written: Any) -> None:
+    data = {"priority": 1, "preempts": True, "preemptible": True, "objectives": {"availability": written}}
+    tier = read(Tier, data, "spec", [])
+    assert tier is not None and tier.objectives.availability == "0.999"

@@ -21,7 +21,6 @@ from windlass.core.documents.shape import read
 from windlass.core.documents.tree import Tree
 from windlass.core.expressions import BadExpression, Names, Unevaluable
 from windlass.core.intent import Intent
-from windlass.core.units import Ms
 
 _RENDERED = Names.of({"rendered": "dyn"})
 _TIER, _PROFILE, _TYPE = "example", "example", "example-type"
@@ -106,7 +105,7 @@ def _case(document: Document, spec: Defined, example: Example, path: Path, probl
         Document("ComponentType", Metadata(_TYPE), ComponentType("1.0.0", "job", _ANY)),
         document,
     ]
-    return open_case(intent, Catalog.build(0, around), Facts(now=Ms(0)), None)
+    return open_case(intent, Catalog.build(0, around), Facts(now=example.now), None)
 
 
 def _intent(

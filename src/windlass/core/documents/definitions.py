@@ -19,6 +19,7 @@ from windlass.core.documents.scalars import (
     VersionedName,
     Workload,
 )
+from windlass.core.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Requirement:
 @dataclass(frozen=True, slots=True)
 class Example:
     """What `tests` of a document consist of. `spec`, `metadata`, `tenant` and `profile` say what differs from
-    an ordinary intent; `rule` names the requirement that must refuse it; `holds` are expressions over
-    `rendered`, what the template or patch of `target` gives."""
+    an ordinary intent, `now` when it is submitted; `rule` names the requirement that must refuse it; `holds`
+    are expressions over `rendered`, what the template or patch of `target` gives."""
 
     name: str
     expect: Literal["admitted", "rejected"] = "admitted"
@@ -56,6 +57,7 @@ class Example:
     rule: Name | None = None
     target: Target | None = None
     holds: tuple[Text, ...] = ()
+    now: Instant = Ms(0)
 
 
 @dataclass(frozen=True, slots=True)

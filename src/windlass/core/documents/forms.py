@@ -2,7 +2,7 @@
 
 One codec per form. Reading is strict: text where a number is meant is an error with a remedy, never
 a conversion, because a document must mean the same to every program that reads it. Only amounts of
-GPUs and money may be written either way; both are exact.
+GPUs and money, and fractions, may be written either way; all are exact.
 """
 
 from __future__ import annotations
@@ -135,6 +135,9 @@ _NAME_REMEDY = (
 
 
 def _fraction(value: Any, path: Path, problems: Problems) -> Any:
+    """Numbers are exact here, so one may be written either way; it is kept as text."""
+    if isinstance(value, Decimal) or type(value) is int:
+        value = format(value, "f") if isinstance(value, Decimal) else str(value)
     if type(value) is not str:
         return not_text(value, path, problems)
     if re.fullmatch(r"0(\.[0-9]{1,9})?|1(\.0{1,9})?", value, re.ASCII):
@@ -303,7 +306,14 @@ FORMS: Mapping[Form, Codec] = {
     ),
     Form.CURRENCY: _matching("[A-Z]{3}", "a currency", "use three capital letters, such as USD", longest=3),
     Form.FRACTION: Codec(
-        _fraction, same, {"type": "string", "pattern": r"^(0(\.[0-9]{1,9})?|1(\.0{1,9})?)$"}
+        _fraction,
+        same,
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": r"^(0(\.[0-9]{1,9})?|1(\.0{1,9})?)$"},
+            ]
+        },
     ),
     Form.LABEL_KEY: _matching(
         rf"(?:(?=[^/]{{1,253}}/){_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*/)?{_KEY_NAME}",

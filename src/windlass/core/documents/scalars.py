@@ -24,7 +24,7 @@ class Form(Enum):
     DURATION = "a duration such as 90s, 10m, 4h or 30d"
     INSTANT = "an RFC 3339 time"
     CURRENCY = "a currency of three capital letters"
-    FRACTION = "a decimal between 0 and 1, as a string"
+    FRACTION = "a decimal between 0 and 1"
     LABEL_KEY = "a label key"
     LABEL_VALUE = "a label value"
     VARIABLE = "the name of an environment variable"

@@ -58,7 +58,7 @@ def render(
             f"only components are rendered, not {others[0]}", remedy="give catalog documents with --catalog"
         )
     known = read_catalog(session, catalog)
-    manifests = [_manifest(one, known, cast("Target", target), site) for one in sources]
+    manifests = [_manifest(session, one, known, cast("Target", target), site) for one in sources]
     shown: Any = manifests[0] if len(manifests) == 1 else manifests
     if session.output == "yaml":
         print_value(shown, "yaml")
@@ -66,8 +66,11 @@ def render(
         write(msgspec.json.encode(shown, order="sorted").decode())
 
 
-def _manifest(source: Source, catalog: Catalog, target: Target, site: str | None) -> dict[str, Any]:
-    """Compiled, if nothing but the moment (budget, fleet) could stand in its way."""
+def _manifest(
+    session: Session, source: Source, catalog: Catalog, target: Target, site: str | None
+) -> dict[str, Any]:
+    """Compiled, if nothing but budget and fleet could stand in its way. What is rendered does not depend on
+    the time; whether it would be refused does (bursts, retired types, policies with hours)."""
     from windlass.core.admission.case import Facts, open_case
     from windlass.core.admission.decide import judge
     from windlass.core.admission.traits import with_sharing
@@ -78,7 +81,7 @@ def _manifest(source: Source, catalog: Catalog, target: Target, site: str | None
 
     (item,) = parse_all([source.tree]).intents
     where, known = _site(catalog, target, site)
-    case = with_sharing(open_case(item.value, known, Facts(now=Ms(0)), None))
+    case = with_sharing(open_case(item.value, known, Facts(now=Ms(session.now_ms())), None))
     reasons = judge(case)
     if reasons:
         raise Rejected(
