@@ -25,7 +25,7 @@ class Pair:
         return f"postgresql://windlass:{PASSWORD}@{hosts}/postgres"
 
     def wait_for_standby(self) -> None:
-        """From now on a commit of the primary is done when both have it. The standby, once it leads, waits for
+        """From now on a commit of the primary is done when both have it. Once the standby leads, it waits for
         nobody."""
         _wait_for_followers(self.primary)
         session = Session(self.primary.url())
