@@ -1,122 +1,16 @@
 """A second opinion on `windlass schedule`: every claim of an answer, recomputed from the scenario alone.
 
-Nothing of the engine is used here. Amounts are thousandths, quotas are read as contract §3 and Kueue
-read them, and where there is room is found by counting workers per node, not by placing them.
+Nothing of the engine is used here. Quotas are those of `judged_quota.py`, and where there is room is found by
+counting workers per node, not by placing them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 from tests.core.scheduling.geometry import more, ways
-
-Doc = dict[str, Any]
-WHOLE = 1000
-
-
-def milli(amount: Any) -> int:
-    return int(Decimal(str(amount)) * WHOLE)
-
-
-def unit_of(work: Doc) -> tuple[int, int, str]:
-    """How many pieces one worker needs, how large each is, and how its GPUs are shared."""
-    if "migProfile" in work:
-        return work.get("units", 1), int(work["migProfile"][0]) * WHOLE // 7, "mig"
-    gpus = milli(work["gpus"])
-    return (1, gpus, "time-slice") if 0 < gpus < WHOLE else (gpus // WHOLE, WHOLE, "dedicated")
-
-
-def per_worker(work: Doc) -> int:
-    pieces, unit, _ = unit_of(work)
-    return pieces * unit
-
-
-def fewest(work: Doc) -> int:
-    return int(work["minWorkers"] if "minWorkers" in work else work.get("workers", 1))
-
-
-def need(work: Doc) -> int:
-    return per_worker(work) * fewest(work)
-
-
-@dataclass
-class Tree:
-    """The quotas of one class, and what is held in each queue."""
-
-    quotas: dict[str, Doc]
-    gpu_class: str
-    held: Counter[str] = field(default_factory=Counter)
-
-    def entry(self, name: str) -> Doc | None:
-        listed = self.quotas[name].get("gpus", []) if name else []
-        return next((limit for limit in listed if limit["class"] == self.gpu_class), None)
-
-    def path(self, queue: str) -> list[str]:
-        found = [queue]
-        while found[-1]:
-            found.append(self.quotas[found[-1]].get("parent", ""))
-        return found
-
-    def children(self, name: str) -> list[str]:
-        return [child for child, quota in self.quotas.items() if quota.get("parent", "") == name]
-
-    def guaranteed(self, name: str) -> int:
-        entry = self.entry(name)
-        return max(
-            milli(entry.get("guaranteed", 0)) if entry else 0, sum(map(self.guaranteed, self.children(name)))
-        )
-
-    def own(self, name: str) -> int:
-        return self.guaranteed(name) - sum(map(self.guaranteed, self.children(name)))
-
-    def most(self, name: str) -> int | None:
-        entry = self.entry(name)
-        return milli(entry["max"]) if entry and "max" in entry else None
-
-    def pool(self, name: str) -> int:
-        return self.own(name) + sum(self.pool(child) - self.kept(child) for child in self.children(name))
-
-    def kept(self, name: str) -> int:
-        entry = self.entry(name)
-        return max(0, self.pool(name) - milli(entry["lend"])) if entry and "lend" in entry else 0
-
-    def use(self, name: str) -> int:
-        beyond = (max(0, self.use(child) - self.kept(child)) for child in self.children(name))
-        return self.held[name] + sum(beyond)
-
-    def free(self, name: str) -> int:
-        if not name:
-            return self.pool(name) - self.use(name)
-        lent = self.free(self.quotas[name].get("parent", ""))
-        most = self.most(name)
-        if most is not None:
-            over = max(0, self.use(name) - self.kept(name))
-            lent = min(lent, self.pool(name) - self.kept(name) - over + most - self.guaranteed(name))
-        return max(0, self.kept(name) - self.use(name)) + lent
-
-    def below(self, name: str) -> int:
-        return self.held[name] + sum(map(self.below, self.children(name)))
-
-    def entitled(self, queue: str) -> bool:
-        return any(self.entry(name) is not None for name in self.path(queue))
-
-    def home(self, queue: str) -> str:
-        return next((name for name in self.path(queue) if self.entry(name) is not None), queue)
-
-    def beyond(self, name: str) -> int:
-        """What is held at or below a node beyond the guarantees there."""
-        return max(0, self.held[name] + sum(map(self.beyond, self.children(name))) - self.own(name))
-
-    def room(self, queue: str) -> int:
-        """How much more fits inside the guarantees on the path."""
-        claims = {
-            name: self.held[name] + sum(map(self.beyond, self.children(name))) for name in self.path(queue)
-        }
-        return sum(max(0, self.own(name) - claim) for name, claim in claims.items())
+from tests.core.scheduling.judged_quota import WHOLE, Doc, Tree, fewest, milli, need, per_worker, unit_of
 
 
 class Judge:
@@ -204,9 +98,10 @@ class Judge:
 
     def capacity(
         self, name: str, held: dict[str, list[Doc]], *, lucky: bool = True
-    ) -> tuple[int, dict[str, int]]:
-        """For one workload: free in sum, and how many of its workers each node could take. Where MIG
-        instances lie on their GPU is not told: as well as they can (`lucky`), or as badly."""
+    ) -> tuple[bool, dict[str, int]]:
+        """For one workload: whether there is enough in sum of GPU, CPU and memory, and how many of its
+        workers each node could take. Where MIG instances lie on their GPU is not told: as well as they can
+        (`lucky`)."""
         work = self.works[name]
         pieces, unit, mode = unit_of(work)
         used, modes = self.gpus(held)
@@ -214,6 +109,7 @@ class Judge:
         cpu, memory = self.hosts(held, "cpuMilli"), self.hosts(held, "memoryMib")
         away = self.avoided(name, held)
         total, workers = 0, {}
+        spare = {"cpuMilli": 0, "memoryMib": 0}
         for node in self.nodes.values():
             at = node["name"]
             if node["class"] != work["class"] or node.get("state", "ready") != "ready" or at in away:
@@ -229,10 +125,12 @@ class Judge:
             )
             count = slots // pieces
             for what, taken in (("cpuMilli", cpu), ("memoryMib", memory)):
+                spare[what] += node.get(what, 10**15) - taken[at]
                 if what in node and work.get(what):
                     count = min(count, (node[what] - taken[at]) // work[what])
             workers[at] = count
-        return total, workers
+        enough = all(work.get(what, 0) * fewest(work) <= free for what, free in spare.items())
+        return enough and need(work) <= total, workers
 
     def domain(self, node: str, level: str | None) -> tuple[str, ...] | None:
         labels = self.nodes[node].get("labels", {})
@@ -390,6 +288,9 @@ class Judge:
         except AssertionError:
             return False
         room = all(amount <= WHOLE for amount in used.values()) and all(
+            map(ways, self.instances(restored).values())
+        )
+        room = room and all(
             what not in self.nodes[node] or amount <= self.nodes[node][what]
             for what in ("cpuMilli", "memoryMib")
             for node, amount in self.hosts(restored, what).items()
@@ -435,8 +336,8 @@ class Judge:
         if entitled and not self.quota_allows(work, self.after):
             found.append("quota")
         if not away:
-            total, workers = self.capacity(name, self.after, lucky=lucky)
-            if total < need(work) or not any(n["class"] == work["class"] for n in self.nodes.values()):
+            enough, workers = self.capacity(name, self.after, lucky=lucky)
+            if not enough or not any(n["class"] == work["class"] for n in self.nodes.values()):
                 found.append("capacity")
             elif not self.arrangement(name, workers):
                 found.append("fragmentation")
@@ -444,6 +345,9 @@ class Judge:
 
     def somebody_ahead_lacks_room(self, name: str, entry: Doc) -> None:
         work = self.works[name]
+        if "guaranteed to " in entry["message"]:
+            lender = entry["message"].partition("guaranteed to ")[2].partition(",")[0]
+            return self.lender_waits_for_its_own(lender, work)
         first = [
             other
             for other, it in self.waiting.items()
@@ -453,6 +357,14 @@ class Judge:
             and {"capacity", "fragmentation", "starting"} & {it["cause"], *it["also"]}
         ]
         assert first, f"{name} would fit and nobody ahead lacks room"
+        return None
+
+    def lender_waits_for_its_own(self, lender: str, work: Doc) -> None:
+        asks, told = self.works[lender], self.waiting[lender]
+        tree = self.tree(asks["class"], self.after)
+        assert "quota" in (told["cause"], *told["also"]), f"{lender} has its quota"
+        assert need(asks) <= tree.room(asks["queue"]), f"{lender} asks for more than its own"
+        assert need(work) > tree.room(work["queue"]), f"{work['name']} does not borrow"
 
     def positions_are_an_order(self) -> None:
         places: dict[str, dict[int, int]] = {}

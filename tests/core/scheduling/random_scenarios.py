@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.core.scheduling.judge import WHOLE, unit_of
+from tests.core.scheduling.judged_quota import WHOLE, unit_of
 
 Doc = dict[str, Any]
 
@@ -24,7 +24,7 @@ def scenario(seed: int) -> Doc:
     known = {entry["class"] for entry in [*nodes, *(it for q in quotas for it in q.get("gpus", []))]}
     for work in works:
         work["class"] = work["class"] if work["class"] in known else min(known)
-    _start_some(chance, nodes, works)
+    start_some(chance, nodes, works)
     _shrink(Random(f"small {seed}"), works)
     _set_apart(Random(f"apart {seed}"), works, [quota["name"] for quota in quotas])
     options = {name: False for name in ("fairShare", "preemption", "backfill") if chance.random() < 0.2}
@@ -138,7 +138,7 @@ def _workload(
     return work
 
 
-def _start_some(chance: Random, nodes: list[Doc], works: list[Doc]) -> None:
+def start_some(chance: Random, nodes: list[Doc], works: list[Doc]) -> None:
     """Let some of the work run where there is room for it, whatever the quotas say."""
     free = {(node["name"], gpu): WHOLE for node in nodes for gpu in range(node["gpus"])}
     modes: dict[tuple[str, int], str] = {}

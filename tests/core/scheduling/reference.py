@@ -11,7 +11,8 @@ from fractions import Fraction
 from itertools import combinations, permutations
 from typing import Any
 
-from tests.core.scheduling.judge import Judge, need, per_worker
+from tests.core.scheduling.judge import Judge
+from tests.core.scheduling.judged_quota import need, per_worker
 
 Doc = dict[str, Any]
 NOTHING: Doc = {"admitted": [], "preempted": [], "waiting": [], "usage": {}}
@@ -30,11 +31,11 @@ class Reference:
 
     def fits(self, gone: tuple[str, ...]) -> bool:
         held = {name: on for name, on in self.held.items() if name not in gone}
-        total, workers = self.judge.capacity(self.name, held, lucky=self.lucky)
+        enough, workers = self.judge.capacity(self.name, held, lucky=self.lucky)
         return (
             self.judge.tree(self.work["class"], held).entitled(self.work["queue"])
             and self.judge.quota_allows(self.work, held)
-            and total >= need(self.work)
+            and enough
             and self.judge.arrangement(self.name, workers)
         )
 

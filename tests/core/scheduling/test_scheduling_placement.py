@@ -42,7 +42,7 @@ def test_cpu_and_memory_are_respected_where_they_are_counted(host: dict[str, int
     assert nodes_of(world) == ["n2"]
     world = World((small,), PLENTY)
     world.submit("w2", shape("a", 1, **host))
-    assert world.cause("w2") == "fragmentation"
+    assert world.cause("w2") == "capacity"
     world = World((node("n1"),), PLENTY)
     world.submit("w3", shape("a", 1, **host))
     assert nodes_of(world) == ["n1"]

@@ -79,6 +79,17 @@ class Avoided(Collection[str]):
                 yield name
 
 
+def apart(tree: QuotaTree, one: Shape, id: str, other: Shape, other_id: str) -> bool:
+    """Whether two workloads keep off each other's nodes."""
+    if other_id in one.avoid or id in other.avoid:
+        return True
+    if (one.dedicated or other.dedicated) and tree.tenant(one.queue) != tree.tenant(other.queue):
+        return True
+    return any(name in one.avoid for name in tree.chain(other.queue)) or any(
+        name in other.avoid for name in tree.chain(one.queue)
+    )
+
+
 def _add(counts: Counts, node: str, name: str, sign: int) -> None:
     names = counts.setdefault(node, {})
     names[name] = names.get(name, 0) + sign

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from windlass.core.scheduling.apart import apart
 from windlass.core.scheduling.fit import fit, quota_allows
 from windlass.core.scheduling.lines import Line
 from windlass.core.scheduling.model import Placement, Shape
@@ -18,6 +20,7 @@ from windlass.core.scheduling.owed import owed_first
 from windlass.core.scheduling.placement import place
 from windlass.core.scheduling.state import Reservation, State
 from windlass.core.scheduling.trial import Trial
+from windlass.core.scheduling.victims import Plan
 from windlass.core.units import GPU, Ms
 
 HORIZON = 2048
@@ -28,10 +31,13 @@ REMEMBERED = 3
 """How many lines that lack room are kept per class: the first one that can ever start counts."""
 
 
-def note_blocked(state: State, line: Line) -> None:
-    """Remember a line that has quota but no room, if it is among the first of its class."""
+def note_blocked(state: State, line: Line, now: Ms) -> None:
+    """Remember a line that has quota but no room, if it is among the first of its class. Where none of
+    those can ever start on the nodes there are, they are no reason to overlook one that can."""
     blocked = state.blocked.setdefault(line.shape.gpu_class, [])
     blocked[:] = [other for other in blocked if other.members and other is not line]
+    if len(blocked) >= REMEMBERED and not any(_reservation(state, other, now) for other in blocked):
+        blocked.clear()
     key = state.lines.key(line, state.tree)
     place = sum(1 for other in blocked if state.lines.key(other, state.tree) < key)
     if place < REMEMBERED:
@@ -92,7 +98,20 @@ def beside_head(state: State, line: Line, placement: Placement, now: Ms) -> Plac
     if reservation.placement is None:
         return None
     with _reserved(state, head, reservation.placement):
-        return fit(state, line.shape)
+        if not quota_allows(state.pool(line.shape), line.shape):
+            return None
+        avoid = _off_reserved(state, line, head, reservation.placement, ())
+        return place(state.fleet, line.shape, line.shape.fewest, avoid=avoid)
+
+
+def _off_reserved(
+    state: State, line: Line, head: Line, reserved: Placement, gone: Collection[str]
+) -> Collection[str]:
+    """The nodes a line keeps away from; those reserved for its head too, if the two keep apart."""
+    avoid = state.avoided(line.shape, gone)
+    if not apart(state.tree, line.shape, line.head[1], head.shape, head.head[1]):
+        return avoid
+    return {*avoid, *(worker.node for worker in reserved.workers)}
 
 
 def room_beside_all(state: State, shape: Shape, avoid: Collection[str], now: Ms) -> Placement | None:
@@ -124,10 +143,31 @@ def _reserved(state: State, head: Line, placement: Placement) -> Iterator[None]:
         state.fleet.version = version
 
 
-def delays_head(state: State, line: Line, now: Ms) -> bool:
-    """Whether starting in room that is about to come free could hold up the line ahead."""
-    found = head_of(state, line, now)
-    return found is not None and not (state.options.backfill and _over_before(line.shape, found[1], now))
+def plan_beside_head(state: State, line: Line, plan: Plan, now: Ms) -> Plan | None:
+    """The plan with which `line` may ask others to leave without delaying its head, perhaps with another
+    place than the plan has. None: it waits. A lender that takes back what is its own waits for nobody."""
+    takes_back = plan.victims and all(reason == "reclaim" for _, reason in plan.victims)
+    found = None if takes_back else head_of(state, line, now)
+    if found is None:
+        return plan
+    head, reservation = found
+    if not state.options.backfill:
+        return None
+    if _over_before(line.shape, reservation, now):
+        return plan
+    if reservation.placement is None or not plan.victims:
+        return None  # room that is about to come free is the head's
+    with Trial(state) as trial:
+        for id in plan.after:
+            trial.remove(state.held[id])
+        with _reserved(state, head, reservation.placement):
+            pool, amount = state.future_pool(head.shape), head.shape.gpus * head.shape.fewest
+            pool.charge(amount)
+            allowed = quota_allows(state.future_pool(line.shape), line.shape)
+            pool.discharge(amount)
+            avoid = _off_reserved(state, line, head, reservation.placement, trial.gone)
+            placement = place(state.fleet, line.shape, line.shape.fewest, avoid=avoid) if allowed else None
+    return None if placement is None else replace(plan, placement=placement)
 
 
 def _over_before(shape: Shape, reservation: Reservation, now: Ms) -> bool:
@@ -162,6 +202,9 @@ def reserve(state: State, shape: Shape, now: Ms) -> Reservation | None:
     if state.ready_gpus(shape.gpu_class) * GPU < shape.gpus * shape.fewest:
         return None
     ends = state.ends.get(shape.gpu_class, [])
+    leaving = state.stopping.get(shape.gpu_class)
+    if leaving:  # they are gone in a moment, however long they were to run
+        ends = [(now, id) for id in leaving] + [end for end in ends if end[1] not in leaving]
     horizon = min(len(ends), HORIZON)
     with Trial(state) as trial:
 

@@ -16,7 +16,7 @@ from windlass.core.scheduling.owed import owed_first
 from windlass.core.scheduling.placement import has_room
 from windlass.core.scheduling.remedies import bound
 from windlass.core.scheduling.state import State
-from windlass.core.scheduling.survey import required, survey
+from windlass.core.scheduling.survey import host_short, required, survey
 from windlass.core.units import Ms, format_gpus
 
 BRIEFLY: dict[Cause, str] = {
@@ -113,9 +113,9 @@ def _lack_of_room(state: State, shape: Shape) -> Cause | None:
         return "capacity"
     if shape.gpus * shape.fewest > _free_in_sum(state, shape, avoid):
         return "capacity"
-    if not has_room(state.fleet, shape, shape.fewest, avoid=avoid):
-        return "fragmentation"
-    return None
+    if has_room(state.fleet, shape, shape.fewest, avoid=avoid):
+        return None
+    return "capacity" if host_short(state, shape, avoid) else "fragmentation"
 
 
 def _free_in_sum(state: State, shape: Shape, avoid: Collection[str]) -> int:
@@ -155,6 +155,9 @@ def _room_message(state: State, shape: Shape, cause: Cause) -> str:
     if shape.gpu_class not in state.fleet.classes:
         return f"There is no node of class {shape.gpu_class}."
     seen = survey(state, shape)
+    short = host_short(state, shape, state.avoided(shape))
+    if cause == "capacity" and shape.gpus * shape.fewest <= seen.free and short is not None:
+        return f"It needs {short.need} {short.of}; {short.free} are free{_where(shape)}."
     free = f"{format_gpus(seen.free)} are free on {_nodes(seen.nodes)}{_where(shape)}"
     if cause == "capacity":
         need = in_words(shape.gpus * shape.fewest, shape.gpu_class)

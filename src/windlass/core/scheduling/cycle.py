@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from windlass.core.scheduling.backfill import (
-    delays_head,
     heads_before,
     keep_reservations,
     may_start,
     note_blocked,
+    plan_beside_head,
 )
 from windlass.core.scheduling.causes import explain
 from windlass.core.scheduling.events import apply
@@ -80,11 +80,11 @@ def follow(state: State, events: Iterable[Event], now: Ms) -> State:
         state.blocked[gpu_class] = []
         state.reservations.clear()
         for line in state.lines.in_order(gpu_class, state.tree):
-            _note_if_blocked(state, line)
+            _note_if_blocked(state, line, now)
         for line in list(state.lines.of_class(gpu_class)):
             _explain_unless_it_fits(state, line, now)
     for line in arrivals:
-        _note_if_blocked(state, line)
+        _note_if_blocked(state, line, now)
         _explain_unless_it_fits(state, line, now)
     return state
 
@@ -97,12 +97,12 @@ def take_over(state: State) -> None:
             line.cause = None
 
 
-def _note_if_blocked(state: State, line: Line) -> None:
+def _note_if_blocked(state: State, line: Line, now: Ms) -> None:
     shape = line.shape
     if never(state, line) is not None or fit(state, shape) is not None:
         return
     if quota_allows(state.pool(shape), shape):
-        note_blocked(state, line)
+        note_blocked(state, line, now)
     else:
         note_owed(state, line)
 
@@ -197,7 +197,7 @@ def _try_head(state: State, line: Line, now: Ms, decisions: _Decisions) -> bool:
     if _promise(state, line, now, decisions):
         return True
     if quota_allows(state.pool(shape), shape):
-        note_blocked(state, line)
+        note_blocked(state, line, now)
         if forget_owed(state, line):
             state.stale_classes[shape.gpu_class] = None
     else:
@@ -228,7 +228,9 @@ def taken_from(state: State, line: Line, placement: Placement, now: Ms) -> Held:
 
 def _promise(state: State, line: Line, now: Ms, decisions: _Decisions) -> bool:
     plan = make_room(state, line, now)
-    if plan is None or (not plan.victims and delays_head(state, line, now)):
+    if plan is not None:
+        plan = plan_beside_head(state, line, plan, now)
+    if plan is None:
         return False
     if not plan.after:
         # It fits beside those who are leaving: only their quota, promised already, was in the way.

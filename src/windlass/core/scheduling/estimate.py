@@ -14,7 +14,8 @@ from itertools import islice
 
 from windlass.core.scheduling.fit import fit, quota_allows
 from windlass.core.scheduling.lines import Line, OrderKey
-from windlass.core.scheduling.model import Estimate, Shape, Waiting
+from windlass.core.scheduling.model import Estimate, Placement, Shape, Waiting
+from windlass.core.scheduling.owed import owed_first
 from windlass.core.scheduling.state import ASSUMED_DURATION, State, expected_end
 from windlass.core.scheduling.trial import Trial
 from windlass.core.units import GPU, Ms
@@ -40,7 +41,7 @@ def estimate(state: State, id: str, now: Ms) -> Estimate | None:
     ahead = [(line, count) for line, count in state.lines.ahead_of(workload, state.tree) if count]
     count = sum(count for _, count in ahead)
     if count <= REPLAYED:
-        replay = _Replay(state, now, TRIES)
+        replay = _Replay(state, now, TRIES, last_only=True)
         starts = replay.run([*_in_order(state, ahead), workload.shape])[-1]
         if starts is not None:
             who = f"the {count} ahead and what runs now take their" if count else "what runs now takes its"
@@ -67,14 +68,20 @@ def was_told(state: State, id: str, now: Ms, starts: Ms) -> None:
 
 
 def estimates(state: State, gpu_class: str, now: Ms) -> dict[str, Ms | None]:
-    """When each of the first in a class will probably start: one replay for all of them."""
+    """When each of the first in a class will probably start: one replay for all of them. None: nothing
+    makes room for it. Whom the replay did not reach is left out."""
     workloads = [
         workload
         for workload in islice(state.lines.listed(state.tree, gpu_class=gpu_class), REPLAYED)
         if state.lines.by_shape[workload.shape].never is None
     ]
-    starts = _Replay(state, now, 10 * TRIES).run([workload.shape for workload in workloads])
-    return {workload.id: at for workload, at in zip(workloads, starts, strict=True)}
+    replay = _Replay(state, now, 10 * TRIES, last_only=False)
+    starts = replay.run([workload.shape for workload in workloads])
+    return {
+        workload.id: at
+        for workload, at in zip(workloads, starts, strict=True)
+        if at is not None or not replay.cut_short
+    }
 
 
 def _in_order(state: State, ahead: list[tuple[Line, int]]) -> list[Shape]:
@@ -88,17 +95,19 @@ def _in_order(state: State, ahead: list[tuple[Line, int]]) -> list[Shape]:
 @dataclass(slots=True)
 class _Replay:
     """Time moves from end to end; the first in order that lacks room holds up those behind it,
-    while one that only lacks quota is passed over."""
+    while one that only lacks quota is passed over. What it waits for as its own nobody else borrows.
+    It is over when everybody has started, or with `last_only` when the last has."""
 
     state: State
     now: Ms
     budget: int
+    last_only: bool
     assumed: bool = False
     cut_short: bool = False
 
     def run(self, shapes: list[Shape]) -> list[Ms | None]:
-        """When each would start, until the last has started or nothing more happens. Who lacks room even
-        then will not have it on this fleet, holds nobody up, and is left out of another try."""
+        """When each would start. Who lacks room even when everything has ended will not have it on this
+        fleet, holds nobody up, and is left out of another try."""
         hopeless: set[Shape] = set()
         while True:
             starts, stuck = self._replay(shapes, hopeless)
@@ -122,7 +131,7 @@ class _Replay:
                 trial.remove(held)
             while True:
                 stuck = self._start_what_fits(trial, pending, starts, started, time)
-                if starts[-1] is not None:
+                if not pending or (self.last_only and starts[-1] is not None):
                     return starts, None
                 upcoming = [at for at, _ in (*running[next_end : next_end + 1], *started[:1])]
                 if not upcoming or self.budget <= 0:
@@ -156,17 +165,23 @@ class _Replay:
             index, shape = pending[at]
             self.budget -= 1
             placement = fit(self.state, shape, trial.gone)
-            if placement is not None:
-                starts[index] = time
-                if index < len(starts) - 1:
-                    self.assumed = self.assumed or shape.expected is None
-                    heapq.heappush(started, (expected_end(shape, time), trial.start(shape, placement)))
-                del pending[at]
-            elif quota_allows(self.state.pool(shape), shape):
+            if placement is None and quota_allows(self.state.pool(shape), shape):
                 return shape
-            else:
+            if placement is None or self._owed_to_another(shape, placement, pending):
                 at += 1
+                continue
+            starts[index] = time
+            if index < len(starts) - 1 or not self.last_only:
+                self.assumed = self.assumed or shape.expected is None
+                heapq.heappush(started, (expected_end(shape, time), trial.start(shape, placement)))
+            del pending[at]
         return None
+
+    def _owed_to_another(self, shape: Shape, placement: Placement, pending: list[tuple[int, Shape]]) -> bool:
+        if not self.state.owed.get(shape.gpu_class):
+            return False
+        lender = owed_first(self.state, shape, shape.gpus * len(placement.workers))
+        return lender is not None and any(other == lender.shape for _, other in pending)
 
 
 def _coarse(

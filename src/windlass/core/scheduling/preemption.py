@@ -102,11 +102,12 @@ def _candidates(state: State, shape: Shape, now: Ms) -> list[Candidate]:
     # Without an advantage others only help a queue that ends inside its own pool.
     inside = home.use - sum(held.amount for held in own) + need <= home.pool or not shape.preemptible
     fair = state.options.fair_share and shape.preemptible
-    advantage, rest, done = False, need, home
+    # `added` is what the newcomer adds to the use of `done`, `rest` what of it reaches the node above.
+    advantage, added, rest, done = False, need, need, home
     promised = _promised_below(state, shape.gpu_class)
     for node in home.path:
         if advantage or inside or fair:
-            side = (done, rest) if fair and done is not node else None
+            side = (done, added) if fair and done is not node else None
             for top, pool in _over_pool(node, done, promised):
                 if advantage or inside or smaller_share(side, top):
                     found.extend(
@@ -114,8 +115,7 @@ def _candidates(state: State, shape: Shape, now: Ms) -> list[Candidate]:
                         for held in _eligible(state, pool, shape, now)
                     )
         advantage = advantage or node.use + rest <= node.pool
-        rest = max(0, rest - max(0, node.kept - node.use))
-        done = node
+        added, rest, done = rest, max(0, rest - max(0, node.kept - node.use)), node
     if len(found) > 1:
         found.sort(key=lambda candidate: candidate.order(now))
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from windlass.core.scheduling.backfill import may_start
+from windlass.core.scheduling.backfill import may_start, plan_beside_head
 from windlass.core.scheduling.causes import binding, message
 from windlass.core.scheduling.estimate import estimate
 from windlass.core.scheduling.fit import fit, never
@@ -151,6 +151,8 @@ def _start(state: State, line: Line, now: Ms) -> WhatIf | None:
         amount = shape.gpus * len(placement.workers)
         return WhatIf(placement, MilliGpu(state.future_pool(shape).beyond_guarantee(amount)), estimate=soon)
     plan = make_room(state, line, now)
+    if plan is not None:
+        plan = plan_beside_head(state, line, plan, now)
     if plan is None:
         return None
     leaving = Estimate(now, now, Ms(now + 60_000), f"{len(plan.after)} workload(s) give way")

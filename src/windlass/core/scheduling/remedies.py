@@ -121,7 +121,10 @@ def _victims_remedy(state: State, line: Line, now: Ms) -> str:
     ids = [held.id for held, _ in plan.victims]
     who = ", ".join(ids[:NAMED]) if len(ids) <= NAMED else f"{len(ids)} workloads ({ids[0]} first)"
     above = max(held.shape.priority for held, _ in plan.victims)
-    if all(reason != "priority" for _, reason in plan.victims):
+    rightful = all(reason != "priority" for _, reason in plan.victims)
+    if line.shape.preempts and (rightful or line.shape.priority > above):
+        return f"{who} would give way once nobody who is ahead waits for the same room."
+    if rightful:
         return f"If its tier preempted, {who} would give way."
     if line.shape.priority > above:
         return f"If its tier preempted, {who} of lower priority would give way."

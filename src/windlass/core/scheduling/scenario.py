@@ -27,22 +27,29 @@ from windlass.core.scheduling.model import (
     TopologyMode,
     Waiting,
 )
-from windlass.core.scheduling.scenario_checks import check_quotas, check_running, placed, with_past_below
+from windlass.core.scheduling.scenario_checks import (
+    LIMIT,
+    check_quotas,
+    check_running,
+    placed,
+    with_past_below,
+)
 from windlass.core.scheduling.scenario_fields import Errors, Fields, compose
 from windlass.core.units import GPU, MilliGpu, Ms, format_gpus
 
 Named = TypeVar("Named")
-_MIG_PROFILE = re.compile(r"([1-7])g\.[0-9]+gb(\+[a-z.]+)?")
+_MIG_PROFILE = re.compile(r"([12347])g\.[0-9]+gb(\+[a-z.]+)?")
 MIG_SLICES = 7
 
 _TOP = ("now", "seed", "options", "nodes", "quotas", "workloads")
 _OPTIONS = ("fairShare", "preemption", "backfill")
 MAX_NODE_GPUS = 4096
 """Each GPU of a node is a value of its own; no node comes near."""
+MAX_UNITS = MIG_SLICES * MAX_NODE_GPUS
+"""As many MIG instances as such a node could be cut into."""
 
 _NODE = ("name", "class", "gpus", "cpuMilli", "memoryMib", "labels", "site", "pricePerGpuHour", "state")
 _QUOTA = ("name", "parent", "weight", "pastUse", "gpus")
-_LIMIT = ("class", "guaranteed", "max", "lend")
 _WORKLOAD = (
     "name", "queue", "class", "workers", "minWorkers", "gpus", "migProfile", "units", "cpuMilli", "memoryMib",
     "priority", "submitted", "expectedDuration", "preempts", "preemptible", "minRuntime", "topology", "avoid",
@@ -109,7 +116,7 @@ def _mutual_wishes(workloads: list[Waiting]) -> dict[str, tuple[str, ...]]:
     for workload in workloads:
         for other in workload.shape.avoid:
             wishes.get(other, {})[workload.id] = None
-    return {id: tuple(others) for id, others in wishes.items()}
+    return {id: tuple(sorted(others)) for id, others in wishes.items()}
 
 
 def _options(errors: Errors, top: Fields) -> Options:
@@ -144,7 +151,7 @@ def _quota(errors: Errors, path: str, node: yaml.Node) -> tuple[Fields, Quota]:
     fields.require("name")
     limits: dict[str, Limit] = {}
     for entry_path, entry in fields.entries("gpus"):
-        limit = Fields(errors, entry, entry_path, _LIMIT)
+        limit = Fields(errors, entry, entry_path, LIMIT)
         limit.require("class")
         gpu_class = limit.text("class")
         if gpu_class in limits:
@@ -212,7 +219,7 @@ def _amount(fields: Fields) -> tuple[MilliGpu, MilliGpu, SharingMode]:
             fields.wrong("migProfile", "is a MIG profile such as 1g.10gb")
             return MilliGpu(0), MilliGpu(GPU), "mig"
         share = int(profile[1]) * GPU // MIG_SLICES
-        return MilliGpu(share * fields.integer("units", 1, least=1)), MilliGpu(share), "mig"
+        return MilliGpu(share * fields.integer("units", 1, least=1, most=MAX_UNITS)), MilliGpu(share), "mig"
     if fields.has("units"):
         fields.wrong("units", "goes with migProfile")
     fields.require("gpus")

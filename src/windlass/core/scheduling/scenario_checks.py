@@ -10,6 +10,9 @@ from windlass.core.scheduling.model import Node, Placement, Quota, Running, Shap
 from windlass.core.scheduling.scenario_fields import Errors, Fields
 from windlass.core.units import GPU, format_gpus
 
+LIMIT = ("class", "guaranteed", "max", "lend")
+"""The fields of what a quota says of one class."""
+
 
 def check_quotas(quotas: list[tuple[Fields, Quota]]) -> bool:
     """Whether they are a tree."""
@@ -73,12 +76,18 @@ def _check_sums(quotas: list[tuple[Fields, Quota]], by_name: dict[str, Quota]) -
                     f"has a max of {format_gpus(limit.max)} of {gpu_class}, "
                     f"but the quotas below it are guaranteed {format_gpus(children)} together",
                 )
-            elif children > limit.guaranteed > 0:
+            elif children > limit.guaranteed and (limit.guaranteed or _stated(fields, gpu_class)):
                 fields.wrong(
                     "gpus",
                     f"guarantees {format_gpus(limit.guaranteed)} of {gpu_class}, "
                     f"but the quotas below it {format_gpus(children)} together",
                 )
+
+
+def _stated(quota: Fields, gpu_class: str) -> bool:
+    """Whether the quota says what it guarantees of a class, be it nothing."""
+    entries = (Fields(Errors(), node, path, LIMIT) for path, node in quota.entries("gpus"))
+    return any(entry.has("guaranteed") for entry in entries if entry.text("class") == gpu_class)
 
 
 def _depth(quota: Quota, by_name: dict[str, Quota]) -> int:

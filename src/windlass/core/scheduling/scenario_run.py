@@ -11,6 +11,7 @@ from windlass.core.scheduling.cycle import cycle, keep_promises
 from windlass.core.scheduling.defrag import NoPlan, Plan, fragmented, plan_for, plan_hole
 from windlass.core.scheduling.estimate import estimate, estimates
 from windlass.core.scheduling.events import apply
+from windlass.core.scheduling.fit import quota_allows
 from windlass.core.scheduling.model import (
     Admit,
     Adopted,
@@ -26,6 +27,7 @@ from windlass.core.scheduling.model import (
     Submitted,
     Waiting,
 )
+from windlass.core.scheduling.owed import forget_owed
 from windlass.core.scheduling.questions import cause_of, position, running, usage
 from windlass.core.scheduling.scenario import Scenario
 from windlass.core.scheduling.state import State, new_state
@@ -40,7 +42,7 @@ def decide(scenario: Scenario) -> dict[str, Any]:
         for gpu_class in state.lines.by_class
         for id, at in estimates(state, gpu_class, scenario.now).items()
     }
-    waiting = [
+    told = [
         _waiting(state, workload, victims.get(workload.id), starts, scenario.now)
         for workload in state.lines.waiting.values()
     ]
@@ -50,7 +52,7 @@ def decide(scenario: Scenario) -> dict[str, Any]:
             {"workload": preempt.id, "for": preempt.by, "reason": preempt.reason}
             for preempt in outcome.preempted
         ],
-        "waiting": sorted(waiting, key=_by_position),
+        "waiting": sorted(told, key=_by_position),
         **({"grown": [_grown(grow) for grow in outcome.grown]} if outcome.grown else {}),
         "usage": {
             queue: {
@@ -83,8 +85,9 @@ def propose(scenario: Scenario, wanted: str | Shape | None) -> list[Plan | NoPla
 def _played(scenario: Scenario) -> tuple[State, Outcome, dict[str, Preempt]]:
     """One cycle, its victims gone and its promised work started."""
     events: list[Event] = [NodesChanged(scenario.nodes), QuotasChanged(scenario.quotas)]
-    events += [Adopted(work) for work in scenario.running]
-    events += [Submitted(workload) for workload in scenario.waiting]
+    events += [Adopted(work) for work in sorted(scenario.running, key=lambda work: (work.since, work.id))]
+    waiting = sorted(scenario.waiting, key=lambda workload: (workload.submitted, workload.id))
+    events += [Submitted(workload) for workload in waiting]
     state, outcome = cycle(new_state(scenario.options), events, scenario.now)
     return state, outcome, _change_over(state, outcome, scenario.now)
 
@@ -101,8 +104,13 @@ def _change_over(state: State, outcome: Outcome, now: Ms) -> dict[str, Preempt]:
     for work in victims:
         apply(state, Released(work.id))
     keep_promises(state, now)
+    for admit in outcome.admitted:
+        state.held[admit.id] = state.held.pop(admit.id)  # who came last borrows: as they were admitted
     for work in victims:
         apply(state, Submitted(Waiting(work.id, work.shape, work.submitted)))
+    for line in state.lines.by_shape.values():
+        if quota_allows(state.pool(line.shape), line.shape):
+            forget_owed(state, line)  # what the victims left is enough for what it was owed
     for line in state.lines.by_shape.values():
         explain(state, line, now)
     return leaving

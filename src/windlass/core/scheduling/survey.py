@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from windlass.core.scheduling.gpus import parts_of
@@ -40,6 +41,33 @@ def survey(state: State, shape: Shape) -> Survey:
             together[place] = together.get(place, 0) + rooms.workers_on(room, shape)
     unready = state.unready_gpus(shape.gpu_class, shape.sites) * GPU
     return Survey(free, nodes, hole, max(together.values(), default=0), unready)
+
+
+@dataclass(frozen=True, slots=True)
+class HostShort:
+    """What of the hosts is not enough in sum, and by what numbers."""
+
+    of: str
+    need: int
+    free: int
+
+
+def host_short(state: State, shape: Shape, avoid: Collection[str]) -> HostShort | None:
+    """CPU or memory that all ready and allowed nodes together have too little of, if any."""
+    rooms = state.fleet.classes[shape.gpu_class]
+    free_cpu = free_memory = 0
+    for kind in rooms.settle().live if shape.cpu_milli or shape.memory_mib else ():
+        if shape.sites and kind.site not in shape.sites:
+            continue
+        count = len(kind.ranks)
+        if avoid:
+            count = sum(1 for rank in kind.ranks if rooms.rooms[rank].node.name not in avoid)
+        free_cpu, free_memory = free_cpu + count * kind.cpu, free_memory + count * kind.memory
+    if shape.cpu_milli * shape.fewest > free_cpu:
+        return HostShort("mCPU", shape.cpu_milli * shape.fewest, free_cpu)
+    if shape.memory_mib * shape.fewest > free_memory:
+        return HostShort("MiB of memory", shape.memory_mib * shape.fewest, free_memory)
+    return None
 
 
 def required(shape: Shape) -> bool:
