@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 .DEFAULT_GOAL := help
 
-.PHONY: help install up demo test test-pg test-kube test-oidc test-prom test-slurm test-api test-faults check format bench performance clean goldens lock
+.PHONY: help install up demo test test-pg test-kube test-oidc test-prom test-slurm test-containers test-api test-faults check format bench performance clean goldens lock
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -43,8 +43,8 @@ test-pg: install ## the control plane's tests on a real PostgreSQL, and those of
 
 test-faults: install ## processes killed and frozen at random, on both databases (KILLS=n CLIENTS=n); more simulation (SIMULATIONS=n FIRST=seed)
 	@bin=$$($(BIN)/python -m tools.postgres_binaries) && WINDLASS_TEST_PG_BIN=$$bin \
-	  WINDLASS_FAULTS_KILLS=$${KILLS:-40} WINDLASS_FAULTS_CLIENTS=$${CLIENTS:-16} $(BIN)/pytest tests/faults -m faults
-	@WINDLASS_SIMULATIONS=$${SIMULATIONS:-600} WINDLASS_SIMULATION_FIRST=$${FIRST:-1000} \
+	  WINDLASS_FAULTS_KILLS=$${KILLS:-500} WINDLASS_FAULTS_CLIENTS=$${CLIENTS:-64} $(BIN)/pytest tests/faults -m faults
+	@WINDLASS_SIMULATIONS=$${SIMULATIONS:-2000} WINDLASS_SIMULATION_FIRST=$${FIRST:-1000} \
 	  $(BIN)/pytest -n 2 tests/simulation -k promise
 
 test-kube: install ## manifests in a real Kubernetes with Kueue; the first build of both takes a quarter of an hour
@@ -56,6 +56,9 @@ test-prom: install ## dashboards and alerts in a real Prometheus (from PATH, or 
 
 test-slurm: install ## what is written for Slurm, run by a real one (from PATH, or Debian's, kept in ~/.cache)
 	@$(BIN)/pytest tests/slurm -rs
+
+test-containers: install ## jobs in containers of a real podman (Debian's, kept in ~/.cache); as root
+	@$(BIN)/pytest tests/containers -m containers -rs
 
 test-api: install ## the whole API against its own description (schemathesis, kept in ~/.cache)
 	@$(BIN)/python -m tools.api_fuzz

@@ -53,6 +53,7 @@ def quick(data: Path | None) -> list[tuple[str, list[str]]]:
     ]
     if on_this_machine() is not None:
         plan.append(("replicas", ["--submits", "1200", "--reads", "600"]))
+        plan.append(("admissions", ["--workloads", "1500", "--store", "postgres"]))
     if data is not None:
         nodes, tasks = data / "openb_node_list_gpu_node.csv", data / "openb_pod_list_default.csv"
         plan.append(("placement", ["--nodes", str(nodes), "--tasks", str(tasks), "--seeds", "42"]))
@@ -64,7 +65,7 @@ def run_all(data: Path | None) -> Findings:
     if data is None:
         findings.skipped.append(f"placement: say where the OpenB data is, with --data or {DATA_VARIABLE}")
     if on_this_machine() is None:
-        findings.skipped.append("replicas: there is no PostgreSQL on this machine")
+        findings.skipped.append("replicas, admissions on postgres: there is no PostgreSQL on this machine")
     for name, arguments in quick(data):
         began = time.monotonic()
         print(f"{name} …", end="", file=sys.stderr, flush=True)

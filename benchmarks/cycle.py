@@ -75,7 +75,9 @@ class World:
         assert len(self.state.lines.waiting) == queued, "all of them wait"
 
     def submitted(self, id: str, number: int, **different: object) -> Submitted:
-        shape = replace(_shape(number), **different)  # type: ignore[arg-type]  # fields by name
+        shape = _shape(number)
+        if different:
+            shape = replace(shape, **different)  # type: ignore[arg-type]  # fields by name
         return Submitted(Waiting(id, shape, Ms(self.now + number)))
 
     def submit_one(self, number: int) -> None:

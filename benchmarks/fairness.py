@@ -3,7 +3,8 @@
 A platform runs in a process of its own. One client of a quiet tenant submits, one request after the other:
 first alone, then while sixteen clients of another tenant submit as fast as they can. Twice: with a limit
 nobody reaches, so that only the store's fair turns protect the quiet one, and with a limit that the
-flood meets. A flooding client does not heed Retry-After: it asks again at once.
+flood meets. A flooding client does not heed Retry-After: it asks again at once. Then the same with reads:
+the quiet one reads one component of its own while a crowd, with no limit it reaches, asks for long lists.
 
 Answers are timed by the clock, and clients, platform and whatever else runs share the machine, so only
 ratios have budgets: the quiet tenant's time with the flood, by its time without.
@@ -23,15 +24,42 @@ from benchmarks.reporting import Report, parser
 LIMIT = "400:400"
 QUIET, NOISY = 0, 1
 """Numbers of tenants, and of a project of each."""
-MEDIAN_TIMES, P99_TIMES = {"fair": 20.0, "limited": 4.0}, {"fair": 20.0, "limited": 8.0}
+MEDIAN_TIMES = {"fair": 20.0, "limited": 4.0, "reading": 60.0}
+P99_TIMES = {"fair": 20.0, "limited": 8.0, "reading": 60.0}
+"""Reading: an answer of a few tenths of a millisecond waits for a list or two of some milliseconds each, and
+not for as many as there are clients."""
+LISTED = 200
 
 
-def measure(submits: int, flood: int, clients: int) -> Report:
+def measure(submits: int, flood: int, clients: int, readers: int) -> Report:
     report = Report("fairness", {"submits": submits, "flood": flood, "clients": clients, "limit": LIMIT})
     for key, what, limit in (("fair", "fair turns only", UNREACHED), ("limited", "and limits", LIMIT)):
         with running(limit=limit) as platform:
             _measure(report, platform, key, what, submits, flood, clients)
+    with running(limit=UNREACHED) as platform:
+        _measure_reads(report, platform, submits, readers)
     return report
+
+
+def _measure_reads(report: Report, platform: Platform, reads: int, readers: int) -> None:
+    """More lists are ordered than can be had while the quiet one reads."""
+    quiet, noisy = _developer(platform, QUIET), _developer(platform, NOISY)
+    drive(platform.port, quiet, _order(QUIET, "read", 1))
+    drive(platform.port, noisy, _order(NOISY, "listed", LISTED))
+    platform.settle()
+    one = Order("GET", [f"/v1/projects/project-{QUIET}/components/prod/read-0"], requests=reads)
+    lists = Order("GET", ["/v1/components?limit=500"], clients=readers, requests=max(10, reads) * 15)
+    drive(platform.port, quiet, one)
+    alone = drive(platform.port, quiet, one)
+    with ThreadPoolExecutor(1) as beside:
+        flooding = beside.submit(drive, platform.port, noisy, lists)
+        crowded = drive(platform.port, quiet, one)
+        outlasted = not flooding.done()
+        flooding.result()
+    assert set(alone.statuses) == set(crowded.statuses) == {"200"}
+    _tell(report, "reading", f"{readers} clients ask for lists", alone, crowded)
+    if not outlasted:
+        report.notes.append("reading: the lists ended before the quiet tenant was done")
 
 
 def _measure(
@@ -86,12 +114,13 @@ def arguments() -> argparse.ArgumentParser:
     made.add_argument("--submits", type=int, default=300, help="of the quiet tenant, alone and again")
     made.add_argument("--flood", type=int, default=40_000, help="requests of the other one")
     made.add_argument("--clients", type=int, default=16, help="of the flood")
+    made.add_argument("--readers", type=int, default=64, help="clients that ask for lists")
     return made
 
 
 def main() -> int:
     asked = arguments().parse_args()
-    return measure(asked.submits, asked.flood, asked.clients).tell(as_json=asked.json)
+    return measure(asked.submits, asked.flood, asked.clients, asked.readers).tell(as_json=asked.json)
 
 
 if __name__ == "__main__":

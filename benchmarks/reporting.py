@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from benchmarks.measuring import machine
 
 REGRESSION = 3.0
-NOT_IN_THIS_RELEASE = 2  # exit code
 
 Verdict = Literal["ok", "over", "regression", "-"]
 
@@ -101,11 +99,6 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     return made
-
-
-def not_in_this_release(what: str) -> int:
-    print(f"{what}: not in this release", file=sys.stderr)
-    return NOT_IN_THIS_RELEASE
 
 
 def exit_code(measures: list[Measure]) -> int:

@@ -12,7 +12,7 @@ settings.register_profile("any-machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any-machine")
 
 
-TIERS = {"oidc", "faults", "kube"}
+TIERS = {"oidc", "faults", "kube", "containers"}
 """Folders whose tests start something real that takes long: `make test-NAME` asks for them by `-m NAME`."""
 
 

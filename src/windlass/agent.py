@@ -7,6 +7,7 @@ ask for logs. While none answers, what it was last told to run runs on (site/age
     1. the data folder, locked; the fleet, real or simulated; its jobs found again
     2. the loop of the site, over HTTP
     3. per server, answers to what is asked of logs
+    4. where asked for, its own metrics; nothing else of it can be asked
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal, TypeVar
 
+from prometheus_client import start_http_server
+
 from windlass.contracts.agent import Desired, LogAnswer, LogQuestion, LogQuestions, SiteReport
-from windlass.core.errors import NotFound, Unavailable, WindlassError
+from windlass.core.errors import Invalid, NotFound, Unavailable, WindlassError
 from windlass.platform import DEFAULT_FLEET, lock_data
 from windlass.processes import run, tracer_to
 from windlass.runtime import logging
 from windlass.runtime.clock import system_clock
 from windlass.runtime.logging import warn
+from windlass.runtime.metrics import REGISTRY
 from windlass.sdk.async_client import AsyncClient
 from windlass.sdk.calls import Call, get, post
 from windlass.site.agent.loop import AgentLoop
@@ -35,7 +39,9 @@ from windlass.site.nodes.inventory import Inventory, from_nvml, simulated
 from windlass.site.orchestrators.local.orchestrator import LocalOrchestrator
 
 T = TypeVar("T")
-_WAIT_S = 25
+_WAIT_S = 5
+_ANSWER_S = 10.0
+"""A server that has not answered by then is frozen or cut off: the next is asked."""
 _AWAY_S = 2.0
 
 
@@ -50,6 +56,7 @@ class AgentOptions:
     containers: Literal["auto", "never", "podman", "docker"] = "never"
     log_level: str = "warning"
     otlp: str = ""
+    metrics: tuple[str, int] | None = None  # where to listen for who scrapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class Joined:
     site: str
     nodes: int
     gpus: int
+    metrics: str = ""
 
 
 def run_agent(options: AgentOptions, ready: Callable[[Joined], None]) -> None:
@@ -77,12 +85,13 @@ async def _run(options: AgentOptions, inventory: Inventory, ready: Callable[[Joi
         options.data, inventory, clock=system_clock, containers=options.containers
     )
     await orchestrator.open()
-    clients = [AsyncClient(server, options.key) for server in options.servers]
+    measured = measured_at(options.metrics) if options.metrics is not None else ""
+    clients = [AsyncClient(server, options.key, timeout_s=_ANSWER_S) for server in options.servers]
     link, tracer = HttpLink(options.site, clients), tracer_to(options.otlp)
     loop = AgentLoop(options.site, orchestrator, link, jitter=random.random, tracer=tracer)
     tasks = [asyncio.create_task(loop.run(), name="agent")]
     tasks += [asyncio.create_task(answer_logs(options.site, one, orchestrator)) for one in clients]
-    ready(Joined(options.site, len(inventory.nodes), sum(node.gpus for node in inventory.nodes)))
+    ready(Joined(options.site, len(inventory.nodes), sum(node.gpus for node in inventory.nodes), measured))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -96,6 +105,19 @@ async def _run(options: AgentOptions, inventory: Inventory, ready: Callable[[Joi
             client.close()
         await orchestrator.close()
         tracer.close()
+
+
+def measured_at(listen: tuple[str, int]) -> str:
+    """On a thread of its own, which ends with the process; the address."""
+    try:
+        server, _ = start_http_server(listen[1], listen[0], registry=REGISTRY)
+    except OSError as error:
+        raise Invalid(
+            f"cannot listen on {listen[0]}:{listen[1]} for metrics: {error.strerror}",
+            remedy="choose another address with --metrics",
+        ) from None
+    host = f"[{listen[0]}]" if ":" in listen[0] else listen[0]
+    return f"http://{host}:{server.server_port}/metrics"
 
 
 class HttpLink:

@@ -18,6 +18,12 @@ from windlass.experience.cli.main import COMMANDS
 from windlass.runtime import metrics
 
 SEVERITIES = {"page", "ticket", "info"}
+SAID_BY_ALL = {
+    "windlass_site_heartbeat_timestamp_seconds",
+    "windlass_ledger_check_timestamp_seconds",
+    "windlass_ledger_imbalance_micros",
+    "windlass_catalog_revision",
+}
 
 
 @pytest.mark.parametrize("one", [*alerts(), *panels()], ids=lambda one: one.where)
@@ -31,6 +37,24 @@ def test_every_metric_of_ours_is_on_a_dashboard_or_in_an_alert() -> None:
     bases = {re.sub(r"_(bucket|sum|count)$", "", name) for name in used}
     ours = {re.sub(r"_(bucket|sum|count)$", "", name) for name in served() if name.startswith("windlass_")}
     assert ours - bases == set()
+
+
+@pytest.mark.parametrize("one", [*alerts(), *panels()], ids=lambda one: one.where)
+def test_what_every_server_tells_is_not_counted_once_for_each(one: Expression) -> None:
+    """The newest, or the worst, of what several processes say of the same thing."""
+    for name in one.metrics & SAID_BY_ALL:
+        assert re.search(rf"max(?: by \(\w+\))? \(?\(?(?:abs\()?{name}|max\((?:abs\()?{name}", one.text), (
+            one.text
+        )
+
+
+def test_a_single_number_says_whether_it_is_good() -> None:
+    """By its colour, or it is one of which no number is bad."""
+    for path in DASHBOARDS:
+        for panel in json.loads(path.read_text())["panels"]:
+            if panel["type"] == "stat" and panel["options"]["colorMode"] != "none":
+                assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"], panel["title"]
+            assert panel["description"] and panel["fieldConfig"]["defaults"]["unit"], panel["title"]
 
 
 def test_every_alert_has_a_severity_a_summary_and_a_runbook() -> None:
@@ -73,7 +97,17 @@ def test_names_carry_their_units_and_labels_are_bounded() -> None:
     }
     bounded |= {"site", "currency", "version", "limit", "type"}
     units = ("_total", "_seconds", "_micros", "_units", "_info")
-    counted = ("_in_flight", "_watchers", "_revision", "_waiting", "_holding", "_promises", "_gpus", "_free")
+    counted = (
+        "_in_flight",
+        "_watchers",
+        "_revision",
+        "_waiting",
+        "_holding",
+        "_promises",
+        "_gpus",
+        "_free",
+        "_leader",
+    )
     for metric in metrics.REGISTRY.collect():
         if not metric.name.startswith("windlass_"):
             continue

@@ -8,13 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 import pytest
 from tests.control.documents import intent
 from tests.control.worlds import World, make_key, play, url
 
+from windlass.agent import measured_at
 from windlass.contracts.agent import Desired, SiteReport
+from windlass.core.errors import Invalid
 from windlass.site.agent.loop import AgentLoop
 from windlass.site.orchestrators.fake import FakeOrchestrator
 
@@ -201,3 +204,13 @@ def test_a_log_nobody_answers_for_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         assert reply.status == 503 and "does not answer" in reply.json["detail"]
 
     play(tmp_path, story)
+
+
+def test_an_agent_elsewhere_is_measured_where_it_is_told_to_listen() -> None:
+    address = measured_at(("127.0.0.1", 0))
+    with urlopen(address, timeout=10) as answer:  # noqa: S310
+        text = answer.read().decode()
+    assert 'windlass_agent_reconcile_seconds_count{result="done"}' in text
+    taken = int(address.rpartition(":")[2].partition("/")[0])
+    with pytest.raises(Invalid, match="cannot listen"):
+        measured_at(("127.0.0.1", taken))

@@ -7,6 +7,7 @@ import asyncio
 import gc
 import json
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ async def next_event(stream: Stream) -> dict[str, Any]:
     """The next event, past comments and heartbeats."""
     while (chunk := await stream.next()).startswith(b":"):
         pass
-    fields = dict(line.split(": ", 1) for line in chunk.decode().strip().splitlines())
+    first, _, rest = chunk.partition(b"\n\n")
+    if rest:  # several that happened at once
+        stream.unread.append(rest)
+    fields = dict(line.split(": ", 1) for line in first.decode().strip().splitlines())
     data: dict[str, Any] = json.loads(fields["data"])
     assert (int(fields["id"]), fields["event"]) == (data["id"], data["type"])
     return data
@@ -127,11 +131,42 @@ def test_a_watcher_of_a_quiet_tenant_reads_what_others_do_only_once(
     play(tmp_path, story)
 
 
+def test_what_happens_while_a_watcher_reads_the_store_wakes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store elsewhere answers with what was true before; the news since then comes while it does."""
+    monkeypatch.setattr(feed, "_RECENT", 1)
+
+    async def story(world: World) -> None:
+        store = world.plane.store
+        original, submitted = store.read, False
+
+        async def slow(scope: Any, load: Any) -> Any:
+            nonlocal submitted
+            answer = await original(scope, load)
+            if not submitted:
+                submitted = True
+                await world.apply(intent("cheap/dev/own"), by="umbra")
+            return answer
+
+        umbra = replace(system_scope("test"), tenant="umbra")
+        watched = feed.EventFeed(store)
+        after = world.newest_event()
+        await world.apply(intent("nlp/prod/a"), by="acme")
+        await world.apply(intent("nlp/prod/b"), by="acme")
+        monkeypatch.setattr(store, "read", slow)
+        async with aclosing(watched.watch(umbra, after, heartbeat_s=0.5)) as rows:
+            found = await anext(rows)
+        assert [event.subject for event in found] == ["cheap/dev/own"]
+
+    play(tmp_path, story)
+
+
 def test_a_silent_stream_says_that_it_is_alive(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         scope = system_scope("test")
         async with aclosing(world.plane.feed.watch(scope, world.newest_event(), heartbeat_s=0.001)) as rows:
-            assert [await anext(rows) for _ in range(3)] == [None, None, None]
+            assert [await anext(rows) for _ in range(3)] == [(), (), ()]
 
     play(tmp_path, story)
 
@@ -191,7 +226,7 @@ def test_a_watcher_that_leaves_as_an_event_arrives_has_left(tmp_path: Path) -> N
         await asyncio.sleep(0)
         while not world.plane.feed._waiters:
             await asyncio.sleep(0)
-        world.plane.feed._heard(())
+        world.plane.feed._wake()
         watching.cancel()
         with pytest.raises(asyncio.CancelledError):
             async with asyncio.timeout(10):

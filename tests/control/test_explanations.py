@@ -41,6 +41,28 @@ def test_a_rejection_has_the_cause_of_its_rules(
     play(tmp_path, story)
 
 
+def test_work_that_can_never_run_is_not_told_to_wait(tmp_path: Path) -> None:
+    """14 of 16 are guaranteed or lent; each ceiling alone would allow more."""
+
+    async def story(world: World) -> None:
+        for name in ("acme", "globex"):
+            await world.apply(
+                envelope(name, {"tenant": name}, gpus=[*quota(7, 32), *quota(2, 4, "l40s-48g")])
+            )
+        await world.apply(envelope("nlp-prod", {**NLP_DEV, "env": "prod"}, gpus=quota(4, 32)))
+        assert (await world.apply(intent("nlp/prod/wide", 8, workers=2))).status == 200
+        await world.settle()
+        told = await why(world, "nlp/prod/wide")
+        assert told["cause"] == "quota" and told["position"] is None
+        assert "can never run" in told["message"]
+        (entry,) = (await world.get("/v1/queue"))["waiting"]
+        assert (entry["cause"], entry["ahead"], entry["message"]) == ("quota", None, told["message"])
+        assert told["remedy"].startswith("ask for fewer GPUs") and "it starts when" not in told["remedy"]
+        assert (await world.get(url("nlp/prod/wide")))["status"]["reason"]["remedy"] == told["remedy"]
+
+    play(tmp_path, story)
+
+
 def test_a_service_says_where_it_listens_and_that_it_keeps_ending(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         path = "nlp/prod/web"

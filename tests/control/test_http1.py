@@ -16,7 +16,8 @@ import pytest
 import uvicorn
 from tests.control.worlds import World, play
 
-from windlass.control.gateway.http1 import MAX_HEAD, Http1
+from windlass.control.gateway import http1
+from windlass.control.gateway.http1 import MAX_HEAD, MAX_HEADERS, Http1
 
 GOOD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -94,6 +95,48 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
     play(tmp_path, story)
 
 
+@pytest.mark.parametrize(("count", "status"), [(MAX_HEADERS, 200), (MAX_HEADERS + 1, 431), (12_000, 431)])
+def test_a_head_has_so_many_headers_and_no_more(tmp_path: Path, count: int, status: int) -> None:
+    async def story(world: World) -> None:
+        async with served(world) as port:
+            more = b"a:b\r\n" * (count - 2)
+            answer = await ask(
+                port, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + more + b"\r\n"
+            )
+            assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+            assert (await ask(port, GOOD + LAST)).count(b"HTTP/1.1 200 OK") == 2
+
+    play(tmp_path, story)
+
+
+def test_large_heads_that_do_not_end_are_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "MAX_LARGE_HEADS", 50_000)
+    large = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: " + b"a" * 20_000
+
+    async def story(world: World) -> None:
+        async with served(world) as port:
+            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            for _, writer in opened:
+                writer.write(large)
+                await writer.drain()
+            async with asyncio.timeout(10):
+                while http1._all[world.gateway].large_heads < 2 * len(large):
+                    await asyncio.sleep(0.01)
+            line, _ = problem(await ask(port, large))
+            assert line == b"HTTP/1.1 503 Service Unavailable"
+            assert (await ask(port, LAST)).startswith(b"HTTP/1.1 200"), "small ones have room"
+            opened[0][1].write(b"\r\n\r\n")
+            assert (await opened[0][0].readline()).startswith(b"HTTP/1.1 200"), "it was whole"
+            whole = await ask(port, large + b"\r\nConnection: close\r\n\r\n")
+            assert whole.startswith(b"HTTP/1.1 200"), "which made room"
+            for _, writer in opened:
+                writer.close()
+
+    play(tmp_path, story)
+
+
 def test_a_large_body_in_one_piece_with_its_head_is_no_large_head(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         size = 4 * MAX_HEAD
@@ -103,6 +146,23 @@ def test_a_large_body_in_one_piece_with_its_head_is_no_large_head(tmp_path: Path
             answer = await ask(port, whole, LAST)
             assert answer.startswith(b"HTTP/1.1 400 ") and b"document.invalid" in answer
             assert answer.count(b"HTTP/1.1 ") == 2, "the connection goes on"
+
+    play(tmp_path, story)
+
+
+def test_who_sends_too_much_and_closes_then_hears_why(tmp_path: Path) -> None:
+    """Many clients send all of a body before they read. One that closes afterwards is no exception."""
+
+    async def story(world: World) -> None:
+        size = 12 * 1024 * 1024
+        head = f"POST /v1/apply HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.keys['admin']}\r\n"
+        head += f"Connection: close\r\nContent-Length: {size}\r\n\r\n"
+        async with served(world) as port:
+            line, told = problem(await ask(port, head.encode(), *[b" " * 65_536] * (size // 65_536)))
+            assert line.startswith(b"HTTP/1.1 413 ") and told["code"] == "request.too-large"
+            anonymous = re.sub("Authorization.*?\r\n", "", head)
+            line, _ = problem(await ask(port, anonymous.encode(), *[b" " * 65_536] * (size // 65_536)))
+            assert line.startswith(b"HTTP/1.1 401 ")
 
     play(tmp_path, story)
 
@@ -199,12 +259,16 @@ def test_a_request_names_the_host_it_was_sent_to(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_a_body_that_goes_on_after_its_answer_does_not_go_on_for_ever(tmp_path: Path) -> None:
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_a_body_that_goes_on_after_its_answer_does_not_go_on_for_ever(
+    tmp_path: Path, connection: str
+) -> None:
     async def story(world: World) -> None:
         world.gateway.bounds = replace(world.gateway.bounds, head_s=0.2)
         async with served(world) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            head = f"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: {connection}\r\n"
+            writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
             await reader.readuntil(b'"ok"}')
 
             async def drip() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.control.documents import intent
 from tests.control.providers import (
+    AUDIENCE,
     ISSUER,
     MAPPINGS,
     NOW_S,
@@ -431,9 +432,14 @@ def test_how_to_log_in_is_open_to_everybody_and_tells_no_more_than_that(tmp_path
                     "issuer": ISSUER,
                     "clientId": "windlass-cli",
                     "scopes": ["openid", "groups"],
+                    "audienceParameter": None,
+                    "audience": None,
                 }
             ]
         }
+        await with_provider(world, audienceParameter="resource")
+        told = (await world.call("GET", "/v1/identity", by=None)).json["providers"][0]
+        assert (told["audienceParameter"], told["audience"]) == ("resource", AUDIENCE)
 
     play(tmp_path, story)
 

@@ -13,6 +13,8 @@ from windlass.control.billing.hourly import measure_balance
 from windlass.control.db import slo
 from windlass.control.db.migrations import migrate, steps
 from windlass.control.db.sqlite import SqliteStore, connect
+from windlass.control.scheduler.measures import measure
+from windlass.runtime import metrics
 
 
 async def scraped(world: World) -> dict[str, float]:
@@ -151,3 +153,21 @@ def test_a_database_of_the_first_schema_learns_the_new_columns(tmp_path: Path) -
     row = again.execute("SELECT traceparent, estimated_ms, first_admitted_ms FROM workloads").fetchone()
     assert tuple(row) == ("", None, None)
     again.close()
+
+
+def test_a_replica_that_follows_does_not_tell_what_the_leader_tells(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        for number in range(3):
+            assert (await world.apply(intent(f"nlp/prod/job-{number}", 8))).status == 200
+        await world.settle()
+        leading = await scraped(world)
+        assert leading["windlass_leader"] == 1
+        levels = ("windlass_workloads_", "windlass_gpus")
+        assert sum(name.startswith(levels) for name in leading) >= 4
+        scheduler = world.plane.scheduler
+        measure(scheduler.state, scheduler.nodes, leads=False)
+        following = metrics.render().decode().splitlines()
+        assert "windlass_leader 0.0" in following
+        assert [line for line in following if line.startswith(levels)] == []
+
+    play(tmp_path, story)

@@ -145,27 +145,16 @@ def test_it_is_judged_like_any_component(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("spec.identity.model.precision", "fp8"),
         ("spec.identity.model.artifacts.modelUri", "s3://bucket/model"),
         ("spec.identity.model.artifacts.tokenizerUri", "hf://acme/other"),
         ("spec.runtime.accelerator.vendor", "amd"),
-        ("spec.runtime.resources", {"cpuCores": 4}),
         ("spec.operations.serving.protocol", "grpc"),
-        ("spec.operations.serving.readinessProbe", {"path": "/ready"}),
-        ("spec.operations.serving.livenessProbe", {"path": "/live"}),
-        ("spec.operations.serving.maxConcurrency", 9),
-        ("spec.operations.serving.timeoutSeconds", 9),
-        ("spec.operations.scaling.strategy", "predictive"),
         ("spec.operations.scaling.strategy", "manual"),
-        ("spec.operations.scaling.targetLatencyMsP95", 200),
-        ("spec.operations.scaling.targetRps", 20),
-        ("spec.operations.scaling.warmPool", {"size": 1}),
-        ("spec.operations.observability", {"metrics": True}),
         ("spec.pipeline", {"preprocess": {}}),
-        ("spec.governance", {"cost": {"targetCostPer1kTokensUsd": "0.1"}}),
+        ("spec.governance.compliance", {"pii": "none"}),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(path: str, value: Any) -> None:
+def test_what_it_asks_for_and_cannot_have_is_refused_by_name(path: str, value: Any) -> None:
     from windlass.core.documents.tree import Tree
 
     (problem,) = parse_all([Tree(changed(path, value))]).problems
@@ -206,3 +195,36 @@ def test_further_parameters_are_an_object_and_repeat_nothing(given: str) -> None
     data["metadata"]["annotations"]["windlass.dev/parameters"] = given
     (problem,) = parse_all([Tree(data)]).problems
     assert problem.reason.field == 'metadata.annotations["windlass.dev/parameters"]'
+
+
+def test_what_only_describes_or_hopes_is_kept_and_warned_of(tmp_path: Path) -> None:
+    told: dict[str, Any] = {
+        "spec.identity.model.precision": "bf16",
+        "spec.runtime.resources": {"cpuCores": 4, "memoryGb": 32},
+        "spec.operations.serving.readinessProbe": {"path": "/ready", "timeoutSeconds": 3},
+        "spec.operations.serving.livenessProbe": {"path": "/live"},
+        "spec.operations.serving.maxConcurrency": 9,
+        "spec.operations.serving.timeoutSeconds": 9,
+        "spec.operations.scaling.strategy": "predictive",
+        "spec.operations.scaling.targetLatencyMsP95": 200,
+        "spec.operations.scaling.targetRps": 20,
+        "spec.operations.scaling.warmPool": {"size": 1},
+        "spec.operations.observability": {"metrics": True},
+        "spec.governance": {"cost": {"targetCostPer1kTokensUsd": "0.1"}},
+    }
+    whole = spec()
+    for path, value in told.items():
+        *way, last = path.split(".")
+        at = whole
+        for step in way:
+            at = at.setdefault(step, {})
+        at[last] = value
+
+    async def story(world: World) -> None:
+        await world.apply(MODEL)
+        reply = await world.apply(whole, by="acme")
+        assert reply.json["results"][0]["decision"]["verdict"] == "admitted"
+        warned = reply.json["results"][0]["decision"]["warnings"]
+        assert {one["field"] for one in warned if one["rule"] == "modelspec.unheard"} == set(told)
+
+    play(tmp_path, story)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.control.documents import intent
+from tests.control.documents import envelope, intent, quota
 from tests.control.worlds import World, play
 
 H100, L40S = "h100-80g", "l40s-48g"
@@ -42,6 +42,20 @@ def test_a_place_with_an_envelope_shows_its_own_and_the_rest(tmp_path: Path) -> 
         assert set(project) == {("acme/nlp", H100), ("acme/nlp", L40S), ("acme/nlp/prod", H100)}
         tenant = await lines(world, "tenant=acme")
         assert set(tenant) == {("acme", H100), ("acme", L40S), ("acme/nlp/prod", H100)}
+
+    play(tmp_path, story)
+
+
+def test_what_quota_would_lend_but_no_node_has_is_not_available(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        # 16 of the class are there; guarantees may add up to more than that.
+        await world.apply(envelope("globex", {"tenant": "globex"}, gpus=quota(24, 32)))
+        await world.settle()
+        assert (await lines(world, "tenant=globex"))["globex", H100]["available"] == "16"
+        await world.apply(intent("nlp/prod/x", 4))
+        await world.settle()
+        line = (await lines(world, "tenant=globex"))["globex", H100]
+        assert (line["guaranteed"], line["used"], line["available"]) == ("24", "0", "12")
 
     play(tmp_path, story)
 

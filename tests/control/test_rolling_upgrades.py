@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from pathlib import Path
 
@@ -12,14 +13,16 @@ from tests.control.documents import intent
 from tests.control.engines import POSTGRES, PostgresDatabase, SqliteDatabase
 from tests.control.worlds import World, play
 
-from windlass.control.db.migrations import migrate, migrate_postgres, steps
+from windlass.control.db.migrations import migrate, steps
+from windlass.control.db.pg_migrations import migrate_postgres
 from windlass.control.db.sqlite import connect as connect_sqlite
 from windlass.core.errors import Unavailable
 
 HERE = len(steps())
+TABLES = re.findall(r"CREATE TABLE (\w+)", "".join(steps()))
 ADDS = (
-    "ALTER TABLE workloads ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';"
-    " CREATE TABLE of_the_next (name TEXT PRIMARY KEY, value BIGINT NOT NULL) /* clustered */;"
+    "".join(f"ALTER TABLE {table} ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm';" for table in TABLES)  # noqa: S608
+    + " CREATE TABLE of_the_next (name TEXT PRIMARY KEY, value BIGINT NOT NULL) /* clustered */;"
     " INSERT INTO of_the_next (name, value) VALUES ('times', 1);"
 )
 NEXT = [*steps(), f"-- serves: {HERE}\n{ADDS}"]
@@ -63,11 +66,20 @@ def test_what_runs_goes_on_when_the_next_release_brings_its_schema(tmp_path: Pat
                 assert reply.status == 200, reply.body
                 done.append(path)
 
-        clients = [asyncio.create_task(client(number)) for number in range(4)]
-        while len(done) < 8:
-            await asyncio.sleep(0)
-        await upgrade(world, NEXT)
-        await asyncio.gather(*clients)
+        async def reader() -> None:
+            while len(done) < 40:
+                for path in ("/v1/components", "/v1/decisions", "/v1/events?last=5", "/v1/keys", "/v1/usage"):
+                    reply = await world.call("GET", path)
+                    assert reply.status == 200, reply.body
+                    await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as everybody:
+            for number in range(4):
+                everybody.create_task(client(number))
+                everybody.create_task(reader())
+            while len(done) < 8:
+                await asyncio.sleep(0)
+            await upgrade(world, NEXT)
         await world.settle()
         assert schema(world) == (HERE + 1, HERE)
         assert len(world.rows("SELECT id FROM workloads WHERE mood = 'calm'")) == len(done) == 40

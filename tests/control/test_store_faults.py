@@ -62,6 +62,15 @@ def test_a_database_of_a_newer_release_is_refused_untouched(tmp_path: Path) -> N
     assert schema(path) == before
 
 
+def test_what_is_no_database_is_left_as_it_is_and_a_backup_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    path.write_bytes(b"once upon a time " * 500)
+    with pytest.raises(Unavailable, match="is damaged") as refused:
+        SqliteStore(path)
+    assert "windlass restore" in refused.value.remedy
+    assert path.read_bytes() == b"once upon a time " * 500
+
+
 def test_a_step_that_fails_halfway_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "windlass.db"
     connection = connect(path)

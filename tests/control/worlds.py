@@ -237,6 +237,7 @@ class Stream:
         self.gone = asyncio.Event()
         self.ended = asyncio.Event()
         self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self.unread: list[bytes] = []  # of the chunk that was looked at last
         self.started: dict[str, Any] = {}
 
     async def receive(self) -> dict[str, Any]:
@@ -252,6 +253,8 @@ class Stream:
             self.ended.set()
 
     async def next(self) -> bytes:
+        if self.unread:
+            return self.unread.pop()
         async with asyncio.timeout(10):
             return await self.chunks.get()
 

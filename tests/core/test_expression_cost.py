@@ -9,7 +9,8 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from windlass.core.expression_cost import MAX_COST, Size, cost_of
-from windlass.core.expressions import BadExpression, Names, Unevaluable
+from windlass.core.expression_patterns import MOST_STEPS, steps_of
+from windlass.core.expressions import BadExpression, Budget, Names, Unevaluable
 
 NAMES = Names.of({"s": "string", "l": "list(string)", "m": "map(string, dyn)", "n": "int"})
 LARGE: dict[str, Any] = {
@@ -31,6 +32,9 @@ LARGE: dict[str, Any] = {
         "s.split('').map(x, s)",
         "l.all(x, (s + s + s).contains(s))",
         "[s, s, s].map(x, l.join(x).replace('a', x))",
+        "s.matches(s)",
+        "l.all(x, s.matches('^[a-z]{1,40}$'))",
+        "l.all(x, m == m)",
     ],
 )
 def test_what_grows_with_the_values_is_not_evaluated_with_large_ones(text: str) -> None:
@@ -45,6 +49,7 @@ def test_what_grows_with_the_values_is_not_evaluated_with_large_ones(text: str) 
         "'aaaaaaaaaa'" + ".replace('a', 'aaaaaaaaaa')" * 9,
         "['aaaa']" + ".map(x, x + x + x + x)" * 14,
         "[1, 2, 3, 4, 5, 6, 7, 8]" + ".map(x, [x, x, x, x, x, x, x, x])" * 10,
+        "[1, 2, 3].all(x, 'a'.matches('\\\\pL{500}'))",
     ],
 )
 def test_what_grows_by_itself_cannot_be_applied(text: str) -> None:
@@ -66,6 +71,39 @@ def test_what_grows_by_itself_cannot_be_applied(text: str) -> None:
 )
 def test_what_people_write_is_evaluated_with_large_values(text: str) -> None:
     NAMES.check(text).value(NAMES.bind(LARGE))
+
+
+def test_what_is_judged_together_has_one_budget() -> None:
+    budget = Budget()
+    heavy = NAMES.check("l.all(x, s.contains(x))")
+    heavy.value(NAMES.bind({**LARGE, "l": ["a"] * 300}, budget))
+    with pytest.raises(Unevaluable, match="could come to more than"):
+        heavy.value(NAMES.bind({**LARGE, "l": ["a"] * 300}, budget))
+    heavy.value(NAMES.bind({**LARGE, "l": ["a"] * 300}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least"),
+    [
+        ("abc", 3),
+        ("a{1000}", 1000),
+        ("(a|b){1000}", 2000),
+        ("((ab){20}){20}", 800),
+        ("(?P<name>a{30}){30}", 900),
+        ("(?i)abc", 6),
+        ("[a-z]{40}", 40),
+        ("[]^]{40}", 40),
+        ("[^a]{1000}", 2000),
+        (r"\pL{500}", MOST_STEPS),
+        (r"[\p{Greek}x]{500}", MOST_STEPS),
+        ("[äö]{500}", MOST_STEPS),
+        ("(((", 3),
+        (")){9}", 1),
+        ("", 1),
+    ],
+)
+def test_the_steps_of_a_pattern_are_never_told_too_few(pattern: str, least: int) -> None:
+    assert least <= steps_of(pattern) <= MOST_STEPS
 
 
 _VALUES = st.fixed_dictionaries(

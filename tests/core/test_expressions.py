@@ -70,7 +70,7 @@ def test_what_can_never_be_evaluated_is_refused_with_its_place(
         "m.c",
         "l[7]",
         f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, true)))))",
-        f"{TEN}.map(a, {TEN}.map(b, {TEN}.map(c, {TEN}.map(d, {TEN}.map(e, 1)))))",
+        f"{TEN}.map(a, {TEN}.map(b, {TEN}.map(c, {TEN}.map(d, 1))))",
         "{1: 2}",
         "b'bytes'",
         "timestamp('2026-01-01T00:00:00Z')",

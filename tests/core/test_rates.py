@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.rates import UNIT, Bucket, Rate, first_grant, full, level_at, settle, take
+from windlass.core.rates import UNIT, Bucket, Rate, charge, first_grant, full, level_at, settle, take
 from windlass.core.shares import Share
 from windlass.core.units import Ms
 
@@ -51,6 +51,38 @@ def test_who_waits_as_long_as_told_passes_and_a_millisecond_less_is_too_little(
 @given(rates, st.integers(0, 10**6))
 def test_a_clock_that_is_set_back_fills_nothing(rate: Rate, back: int) -> None:
     assert level_at(Bucket(0, START), rate, Ms(START - back)) == 0
+
+
+@given(rates, st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 50), st.integers(0, 500)), max_size=60))
+def test_what_is_charged_afterwards_is_waited_for_by_who_asks_next(
+    rate: Rate, asked: list[tuple[int, int, int]]
+) -> None:
+    """A request may pass beyond the burst by what its own answer turns out to cost, and by nothing else."""
+    bucket, now, passed = full(rate, START), START, list[tuple[int, int]]()
+    for after, cost, more in asked:
+        now = Ms(now + after)
+        bucket, wait_ms = take(bucket, rate, cost, now)
+        if not wait_ms:
+            bucket = charge(bucket, rate, more, now)
+            passed.append((now, min(cost, rate.burst) * UNIT + min(more, rate.burst) * UNIT))
+    assert bucket.level >= -rate.burst * UNIT
+    assert most_in_any_window(passed, rate) <= (rate.burst + min(500, rate.burst)) * UNIT
+
+
+@given(st.integers(1, 1000), st.lists(st.integers(0, 5000), min_size=1, max_size=20), st.booleans())
+def test_a_share_owes_what_was_charged_and_no_more_than_a_burst(
+    burst: int, prices: list[int], owed: bool
+) -> None:
+    share = Share(burst, owed=owed)
+    for price in prices:
+        share.charge(price, most=burst)
+    assert share.left == max(-burst, burst - sum(prices))
+    returned = share.offer().returned
+    spent = burst - max(-burst, burst - sum(prices))
+    if owed:
+        assert returned == -spent
+    else:
+        assert returned <= burst - spent
 
 
 # --- shared ---------------------------------------------------------------------------------------

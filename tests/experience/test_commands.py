@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+import yaml
 from tests.sdk import samples
 from tests.sdk.canned_server import CannedServer, Reply, problem
 
@@ -316,6 +317,27 @@ def test_logs_are_copied_as_they_are(server: CannedServer, run: Run) -> None:
     assert run("logs", samples.PATH, "-f") == (0, "one\ntwo", "")
     asked = server.requests("GET", f"{samples.ROUTE}/logs")
     assert [one.query for one in asked] == [{"worker": "0", "follow": "true"}]
+
+
+def test_a_log_for_a_program_is_one_value_per_line(server: CannedServer, run: Run) -> None:
+    server.answer("GET", f"{samples.ROUTE}/logs", Reply(chunks=[b"on", b"e\n\ntwo \xe2\x80\xa8", b"\nthree"]))
+    code, out, err = run("logs", samples.PATH, "--worker", "1", "-o", "json")
+    assert (code, err) == (0, "")
+    assert [json_of(line) for line in out.rstrip("\n").split("\n")] == [
+        {"worker": 1, "line": line} for line in ("one", "", "two \u2028", "three")
+    ]
+    again = run("logs", samples.PATH, "-o", "yaml")[1]
+    assert [one["line"] for one in yaml.safe_load_all(again)] == ["one", "", "two \u2028", "three"]
+
+
+def test_a_watched_queue_is_one_value_per_line(
+    server: CannedServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    server.answer("GET", "/v1/queue", QUEUE, QUEUE, problem(404, "not-found", "it ends"))
+    code, out, _ = run("queue", "--watch", "-o", "json")
+    assert code == 4
+    assert [json_of(line) for line in out.splitlines()[:2]] == [msgspec.to_builtins(QUEUE)] * 2
 
 
 def test_the_last_lines_come_first_and_nothing_twice(server: CannedServer, run: Run) -> None:

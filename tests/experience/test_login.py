@@ -71,6 +71,19 @@ def test_login_shows_where_to_go_keeps_the_tokens_and_says_who_you_are(
     assert "access.1.x" not in out + err
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("expired_token", "the code was not entered in time"), ("invalid_grant", "invalid_grant")],
+)
+def test_a_login_that_comes_to_nothing_says_why_and_not_that_there_is_no_key(
+    server: CannedServer, run: Run, code: str, words: str
+) -> None:
+    offers(server, "corp")
+    server.answer("POST", "/token", Reply(400, {"error": code}))
+    status, _, err = run("login", "--server", server.url)
+    assert status == 7 and words in err and "you have no key" not in err
+
+
 def test_login_into_a_context_leaves_its_key_for_after_the_logout(server: CannedServer, run: Run) -> None:
     idp = offers(server, "corp")
     contexts.save_context("local", server.url, "wdl_key")
@@ -140,7 +153,7 @@ def test_the_contexts_are_listed_without_tokens(server: CannedServer, run: Run) 
 @pytest.mark.slow
 def test_processes_that_renew_at_the_same_time_do_not_end_the_login(server: CannedServer, home: Path) -> None:
     idp = RotatingProvider(server, lifetime_s=10**6)
-    ended = provider.login_of("corp", idp.issuer, "cli", {**idp.first(), "expires_in": 1}, 0)
+    ended = provider.login_of("corp", idp.issuer, provider.Asker("cli"), {**idp.first(), "expires_in": 1}, 0)
     contexts.save_login("prod", server.url, ended)
     server.answer("GET", "/v1/whoami", _whoever("access.2.x"))
     command = [sys.executable, "-m", "windlass.experience.cli.main", "whoami", "-o", "name"]

@@ -40,6 +40,15 @@ def test_a_preempted_job_is_followed_again(server: CannedServer, run: Run) -> No
     assert "will start again" in err
 
 
+def test_with_a_form_of_output_stdout_has_the_component_as_it_ended(server: CannedServer, run: Run) -> None:
+    for output, told in (("json", '"phase": "Succeeded"'), ("name", f"component/{samples.PATH}")):
+        phases(server, "Running", "Succeeded")
+        server.answer("GET", f"{samples.ROUTE}/logs", Reply(chunks=[b"done\n"]))
+        code, out, err = run(*ARGS, "-o", output, "--", "true")
+        assert code == 0 and told in out and "done\n" not in out
+        assert "done\n" in err
+
+
 def test_a_log_that_ends_before_the_work_is_noticed_is_waited_for(server: CannedServer, run: Run) -> None:
     phases(server, "Running", "Running", "Running", "Succeeded")
     server.answer("GET", f"{samples.ROUTE}/logs", Reply(chunks=[b"done\n"]))

@@ -106,6 +106,18 @@ def test_completion_offers_commands_kinds_and_names(server: CannedServer) -> Non
     assert complete("windlass why sf", 2, WINDLASS_SERVER="http://127.0.0.1:9") == []
 
 
+def test_completion_knows_projects_and_their_environments(server: CannedServer) -> None:
+    projects = [
+        samples.document("Project", "nlp", {"environments": ["dev", "prod"]}, tenant="acme"),
+        samples.document("Project", "vision", {"environments": ["live"]}, tenant="acme"),
+    ]
+    server.answer("GET", "/v1/projects", samples.documents(*projects))
+    asking = {"WINDLASS_SERVER": server.url}
+    assert complete("windlass run -p ", 3, **asking) == ["nlp", "vision"]
+    assert complete("windlass run -p nlp -e ", 5, **asking) == ["dev", "prod"]
+    assert complete("windlass queue -e l", 3, **asking) == ["live"]
+
+
 def test_completion_offers_what_fits_the_place(server: CannedServer) -> None:
     tenants = samples.documents(samples.document("Tenant", "acme"), samples.document("Tenant", "beta"))
     server.answer("GET", "/v1/tenants", tenants)

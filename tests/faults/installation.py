@@ -6,10 +6,12 @@ Every process is started from here, known by its pid, and ended with the block t
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from typing import Any
 
 from tests.control.engines import Database, SqliteDatabase
 from tests.faults.disks import Disk, mounted_disk
+from tests.faults.networks import Way, network
 from tests.journeys.platforms import Away, ask
 from tests.postgres.clusters import OwnDatabase
 from tests.postgres.pairs import Pair, started_pair
@@ -51,17 +54,20 @@ class Process:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env=self._environment())
 
     def send(self, number: signal.Signals) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
+        if (process := self.process) is not None:
+            process.send_signal(number)
 
     def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(PATIENCE_S)
+        """Also one that is frozen. Afterwards there is no process, unless it had ended by itself before: why,
+        somebody will want to know."""
+        if (process := self.process) is not None and process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE_S)
+            self.process = None
 
     def step_clock(self, seconds: int) -> None:
         """Away from the real time by so much; monotonic time goes on as it did."""
-        draft = self._clock.with_suffix(".draft")
+        draft = self._clock.with_suffix(f".{threading.get_ident()}")  # either hand of whoever breaks it
         draft.write_text(f"{seconds:+d}\n")
         draft.rename(self._clock)
 
@@ -95,6 +101,7 @@ class Installation:
     pair: Pair | None = None
     servers: list[Process] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
+    ways: list[Way] = field(default_factory=list)  # of each server to the database
     agent: Process | None = None
     key: str = ""
 
@@ -119,6 +126,11 @@ class Installation:
         self.agent = Process("agent", command, self.folder)
         self.agent.start()
 
+    def start_those_that_were_killed(self) -> None:
+        for one in self.processes:
+            if one.process is None:
+                one.start()
+
     def restart_those_that_gave_up(self) -> int:
         """A server that finds no database when it starts says so and ends; whatever runs it starts it
         again. None ends for another reason."""
@@ -131,6 +143,10 @@ class Installation:
     def until_ready(self) -> None:
         for address in self.addresses:
             self.eventually(partial(self._is_ready, address), f"{address} is ready")
+
+    def until_one_is_ready(self) -> None:
+        turns = itertools.cycle(self.addresses)
+        self.eventually(lambda: self._is_ready(next(turns)), "one of them is ready")
 
     def _is_ready(self, address: str) -> bool:
         self.restart_those_that_gave_up()
@@ -178,11 +194,14 @@ def replicas(folder: Path, count: int = 3) -> Iterator[Installation]:
             command = [*_WINDLASS, "migrate", "--database", pair.url, "--admin-key", str(key)]
             subprocess.run(command, check=True, timeout=PATIENCE_S)
             found.key = key.read_text().strip()
-            for _ in range(count):
-                found.add_server("server", "--database", pair.url)
-            found.until_ready()
-            found.add_agent()
-            yield found
+            with network() as between:
+                for _ in range(count):
+                    way = between.way_to(pair.ports)
+                    found.ways.append(way)
+                    found.add_server("server", "--database", pair.url_by(way.ports))
+                found.until_ready()
+                found.add_agent()
+                yield found
 
 
 @contextmanager

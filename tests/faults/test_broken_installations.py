@@ -24,8 +24,8 @@ from tests.faults.clients import Client, Watcher, at_work
 from tests.faults.installation import Installation, alone, replicas
 from tests.faults.judging import Inspector, judge, summary
 
-KILLS = int(os.environ.get("WINDLASS_FAULTS_KILLS", "40"))
-CLIENTS = int(os.environ.get("WINDLASS_FAULTS_CLIENTS", "16"))
+KILLS = int(os.environ.get("WINDLASS_FAULTS_KILLS", "500"))
+CLIENTS = int(os.environ.get("WINDLASS_FAULTS_CLIENTS", "64"))
 DATABASES: dict[str, Callable[[Path], AbstractContextManager[Installation]]] = {
     "sqlite": alone,
     "postgresql": replicas,
@@ -45,7 +45,7 @@ def test_whatever_is_broken_nothing_acknowledged_is_lost_and_nothing_happens_twi
         over, rested = threading.Event(), threading.Event()
         clients = [Client(n, subject, started, random.Random(seed * 1000 + n), over) for n in range(CLIENTS)]
         watchers = [Watcher(subject, address, rested) for address in subject.addresses]
-        inspector, breaker = Inspector(subject, rested), Breaker(subject, random.Random(seed))
+        inspector, breaker = Inspector(subject, rested), Breaker(subject, seed)
         with at_work([*watchers, inspector], rested):
             with at_work(clients, over):
                 breaker.work(KILLS)

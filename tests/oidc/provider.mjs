@@ -42,7 +42,7 @@ const configuration = () => ({
     devInteractions: { enabled: true }, deviceFlow: { enabled: true }, clientCredentials: { enabled: true },
     revocation: { enabled: true },
     resourceIndicators: {
-      enabled: true, defaultResource: () => audience, useGrantedResource: () => true,
+      enabled: true, defaultResource: () => undefined,
       getResourceServerInfo: (ctx, wanted) => {
         if (wanted === audience) return resource('jwt');
         if (wanted === 'https://other.example.com') return { ...resource('jwt'), audience: wanted };

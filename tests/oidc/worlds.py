@@ -47,6 +47,7 @@ def provider_document(issuer: str, name: str = "corp") -> dict[str, Any]:
             "issuer": issuer,
             "audience": AUDIENCE,
             "clientId": "windlass-cli",
+            "audienceParameter": "resource",
             "scopes": ["openid", "offline_access", "email"],
             "nameClaim": "email",
             "mappings": [

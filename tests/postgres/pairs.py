@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,15 @@ class Pair:
     @property
     def url(self) -> str:
         """The same whoever leads: clients look for the one that takes writes."""
-        hosts = ",".join(f"127.0.0.1:{port}" for port in sorted((self.primary.port, self.standby.port)))
+        return self.url_by(self.ports)
+
+    @property
+    def ports(self) -> list[int]:
+        return sorted((self.primary.port, self.standby.port))
+
+    def url_by(self, ports: Sequence[int]) -> str:
+        """Of the two, reached by these ports."""
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         return f"postgresql://windlass:{PASSWORD}@{hosts}/postgres"
 
     def wait_for_standby(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.control.documents import intent
 from tests.control.engines import POSTGRES
 from tests.control.test_store_faults import mounted
-from tests.control.worlds import Reply, World
+from tests.control.worlds import Reply, World, make_key
 from tests.postgres.clusters import (
     Clients,
     Heard,
@@ -30,11 +30,11 @@ from tests.postgres.clusters import (
 )
 from tests.postgres.proxies import Cut, Proxy, proxied
 from tests.postgres.server import drop_database, new_database, shared_server
-from tools.postgres_server import FAST, PostgresServer
+from tools.postgres_server import FAST, PostgresServer, Session
 
-from windlass.control.db import pg_connections
+from windlass.control.db import pg_connections, pg_tail, port
 from windlass.control.db.port import Tx
-from windlass.control.db.postgres import PostgresStore
+from windlass.control.db.postgres import PostgresStore, WentBack
 from windlass.control.identity.scopes import system_scope
 from windlass.core.errors import Unavailable
 
@@ -210,6 +210,40 @@ def test_a_network_that_swallows_everything_is_given_up_and_found_again(
     told(story, database)
 
 
+def test_a_replica_that_is_cut_off_says_so_and_lets_nobody_in_until_it_hears_again(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(proxy: Proxy, world: World) -> None:
+        monkeypatch.setattr(port, "SILENT_S", 0.2)
+        monkeypatch.setattr(pg_connections, "CONNECT_S", 0.2)
+        monkeypatch.setattr(pg_tail, "_PERIOD_S", 0.05)
+        await world.restart()
+        key = await make_key(world, "guest", "viewer", "acme")
+        assert not await cut_off(world)
+        proxy.open.clear()
+        assert (await submit(world)).status == 503, "and nobody waits for longer than it takes to know"
+        await eventually(partial(cut_off, world))
+        elsewhere = Session(shared_server().url(database))
+        elsewhere.rows("UPDATE api_keys SET revoked_ms = 1 WHERE id = $1", key)
+        elsewhere.close()
+        reply = await world.call("GET", "/v1/queue", by="guest")
+        assert reply.status == 503 and "has not answered" in reply.json["detail"], reply.body
+        proxy.open.set()
+        proxy.cut_all()
+
+        async def hears() -> bool:
+            return not await cut_off(world)
+
+        await eventually(hears)
+        assert (await submit(world)).status == 200
+
+    async def cut_off(world: World) -> bool:
+        reply = await world.call("GET", "/readyz")
+        return reply.status == 503 and "cut off" in reply.json["status"]
+
+    told(story, database)
+
+
 _FREEZES = """
 import asyncio, os, signal, sys
 from windlass.control.db.postgres import open_postgres
@@ -256,6 +290,28 @@ def test_a_replica_frozen_in_its_turn_loses_it_and_the_others_go_on(database: st
             frozen.wait()
             if frozen.stdout is not None:
                 frozen.stdout.close()
+
+    told(story, database)
+
+
+# --- another past ---------------------------------------------------------------------------------
+
+
+def test_a_database_that_went_back_and_then_on_is_told_from_the_one_that_was_there(database: str) -> None:
+    async def story(proxy: Proxy, world: World) -> None:
+        assert (await submit(world)).status == 200
+        store = world.plane.store
+        assert isinstance(store, PostgresStore)
+        elsewhere = Session(shared_server().url(database))
+        elsewhere.rows("UPDATE events SET at_ms = at_ms + 1 WHERE id = (SELECT MAX(id) FROM events)")
+        elsewhere.close()
+        proxy.cut_all()
+        reply = await submit(world, "nlp/prod/next")
+        assert reply.status == 503 and "went back in time" in reply.json["detail"], reply.body
+        with pytest.raises(WentBack):
+            await store.follow_until_it_goes_back()
+        await world.restart()
+        assert (await submit(world, "nlp/prod/next")).status == 200
 
     told(story, database)
 

@@ -227,6 +227,21 @@ def test_a_lease_goes_by_the_databases_clock_and_its_token_only_grows(tmp_path: 
     with_two(tmp_path, story)
 
 
+def test_a_clock_that_was_put_back_keeps_nobody_from_leading(tmp_path: Path) -> None:
+    async def story(first: World, second: World) -> None:
+        await lead(first)
+        # As a leader leaves it that died just before the database's clock was put back by an hour.
+        first.rows("UPDATE leases SET expires_ms = expires_ms + 3600000")
+        await lead(second)
+        assert second.plane.leadership.leads
+        await first.apply(intent(JOB, 4))
+        await heard(first)
+        with pytest.raises(leases.Deposed):
+            await first.plane.scheduler.turn()
+
+    with_two(tmp_path, story)
+
+
 def test_one_that_resigns_is_followed_at_once(tmp_path: Path) -> None:
     async def story(first: World, second: World) -> None:
         await lead(first)

@@ -23,6 +23,32 @@ CASES: dict[str, tuple[list[dict[str, str]], str, bool]] = {
     "WindlassDown when it does not answer": ([series('up{job="windlass"}', "1x10 0x20")], "15m", True),
     "WindlassDown when nobody scrapes it": ([], "15m", True),
     "WindlassDown not after one missed scrape": ([series('up{job="windlass"}', "1x10 0 1x20")], "15m", False),
+    "WindlassDown not while one of two answers": (
+        [series('up{job="windlass", instance="b"}', "1x10 0x20"), UP],
+        "15m",
+        False,
+    ),
+    "WindlassServerDown when one of two does not answer": (
+        [series('up{job="windlass", instance="b"}', "1x10 0x20")],
+        "18m",
+        True,
+    ),
+    "WindlassNobodyLeads when all follow": (
+        [
+            series('windlass_leader{job="windlass", instance="a"}', "1x10 0x20"),
+            series('windlass_leader{job="windlass", instance="b"}', "0x30"),
+        ],
+        "15m",
+        True,
+    ),
+    "WindlassNobodyLeads not when another takes over": (
+        [
+            series('windlass_leader{job="windlass", instance="a"}', "1x10 0x20"),
+            series('windlass_leader{job="windlass", instance="b"}', "0x10 1x20"),
+        ],
+        "15m",
+        False,
+    ),
     "WindlassApiErrors at 5 %": (
         [
             series('windlass_http_requests_total{status="2xx"}', "0+95x90"),
@@ -58,6 +84,27 @@ CASES: dict[str, tuple[list[dict[str, str]], str, bool]] = {
         [series('windlass_site_heartbeat_timestamp_seconds{site="fra1"}', "0+60x40")],
         "20m",
         False,
+    ),
+    "WindlassSiteAway not while another server hears it": (
+        [
+            series('windlass_site_heartbeat_timestamp_seconds{site="fra1", instance="a"}', "0+60x5 300x30"),
+            series('windlass_site_heartbeat_timestamp_seconds{site="fra1", instance="b"}', "0+60x40"),
+        ],
+        "20m",
+        False,
+    ),
+    "WindlassLedgerUnchecked not because an agent has none to check": (
+        [
+            series('windlass_ledger_check_timestamp_seconds{instance="a"}', "0+60x300"),
+            series('windlass_ledger_check_timestamp_seconds{instance="agent"}', "0x300"),
+        ],
+        "280m",
+        False,
+    ),
+    "WindlassLedgerUnbalanced by less than nothing": (
+        [series('windlass_ledger_imbalance_micros{currency="USD"}', "0x5 -1x10")],
+        "8m",
+        True,
     ),
     "WindlassLedgerUnbalanced by one": (
         [series('windlass_ledger_imbalance_micros{currency="USD"}', "0x5 1x10")],

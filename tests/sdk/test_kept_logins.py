@@ -32,8 +32,11 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+CLI = provider.Asker("cli")
+
+
 def logged_in(idp: RotatingProvider, server: str, **more: Any) -> Login:
-    login = provider.login_of("corp", idp.issuer, "cli", idp.first(), NOW_S)
+    login = provider.login_of("corp", idp.issuer, CLI, idp.first(), NOW_S)
     contexts.save_login("prod", server, login, **more)
     return login
 
@@ -118,7 +121,7 @@ def test_many_at_once_renew_once_and_none_loses_the_login(server: CannedServer, 
 def test_without_the_lock_the_provider_would_have_ended_the_login(server: CannedServer) -> None:
     """The test's own check: the provider does notice a refresh token that is used twice."""
     idp = RotatingProvider(server)
-    login = provider.login_of("corp", idp.issuer, "cli", idp.first(), NOW_S)
+    login = provider.login_of("corp", idp.issuer, CLI, idp.first(), NOW_S)
     provider.refresh(login, NOW_S)
     with pytest.raises(Unauthenticated, match="invalid_grant"):
         provider.refresh(login, NOW_S)
@@ -233,8 +236,8 @@ def waited(server: CannedServer, *answers: Reply, expires_in: int = 600) -> tupl
     server.answer("POST", "/device", Reply(value={**DEVICE, "expires_in": expires_in, **_enter(server)}))
     server.answer("POST", "/token", *answers)
     endpoints, pace = provider.discover(server.url), Pace()
-    device = provider.start_device(endpoints, "cli", ["openid", "offline_access"])
-    return lambda: provider.await_device(endpoints, "cli", device, pace.sleep, pace.clock), pace
+    device = provider.start_device(endpoints, CLI, ["openid", "offline_access"])
+    return lambda: provider.await_device(endpoints, CLI, device, pace.sleep, pace.clock), pace
 
 
 def _enter(server: CannedServer) -> dict[str, str]:
@@ -253,6 +256,52 @@ def test_a_device_code_is_asked_for_at_the_providers_pace(server: CannedServer) 
     assert pace == [5, 5, 10, 10, 15]
     asked = server.requests("POST", "/device")[0]
     assert b"scope=openid+offline_access" in asked.body and b"client_id=cli" in asked.body
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(200, "pending"), (403, "pending"), (428, "pending"), (429, "slow")]
+)
+def test_a_provider_that_says_wait_with_another_status_is_understood(
+    server: CannedServer, status: int, code: str
+) -> None:
+    said = {"pending": "authorization_pending", "slow": "slow_down"}[code]
+    wait, pace = waited(
+        server, Reply(status, {"error": said}), Reply(value={"access_token": "a.b.c", "token_type": "Bearer"})
+    )
+    assert wait()["access_token"] == "a.b.c"
+    assert pace == [5, 5 if code == "pending" else 10]
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(429, {"error": "too_many_requests"}), Reply(400, {"error": "server_error"})]
+)
+def test_a_provider_that_has_no_time_for_a_login_has_not_ended_it(server: CannedServer, reply: Reply) -> None:
+    login = provider.login_of("corp", server.url, CLI, RotatingProvider(server).first(), NOW_S)
+    server.answer("POST", "/token", reply)
+    with pytest.raises(Unavailable):
+        provider.refresh(login, NOW_S)
+
+
+@pytest.mark.parametrize("parameter", ["resource", "audience", ""])
+def test_a_provider_that_wants_to_be_told_the_audience_is_told_each_time(
+    server: CannedServer, file: Path, parameter: str
+) -> None:
+    idp = RotatingProvider(server)
+    asker = provider.Asker("cli", parameter, "https://windlass.example.com")
+    endpoints, pace = provider.discover(server.url), Pace()
+    device = provider.start_device(endpoints, asker, ["openid"])
+    idp.approved = True
+    answer = provider.await_device(endpoints, asker, device, pace.sleep, pace.clock)
+    contexts.save_login("prod", server.url, provider.login_of("corp", server.url, asker, answer, NOW_S))
+    kept_login = contexts.load_contexts(file).contexts["prod"].login
+    assert kept_login is not None
+    provider.refresh(kept_login, NOW_S)
+    bodies = [
+        asked.body.decode() for path in ("/device", "/token") for asked in server.requests("POST", path)
+    ]
+    named = f"{parameter}=https%3A%2F%2Fwindlass.example.com"
+    assert len(bodies) == 3 and all((named in body) == bool(parameter) for body in bodies)
+    assert parameter or not any("windlass.example.com" in body for body in bodies)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +380,7 @@ def test_what_cannot_be_shown_to_a_person_safely_is_not_shown(
     RotatingProvider(server)
     server.answer("POST", "/device", Reply(value=device))
     with pytest.raises(Unavailable):
-        provider.start_device(provider.discover(server.url), "cli", ["openid"])
+        provider.start_device(provider.discover(server.url), CLI, ["openid"])
 
 
 @pytest.mark.parametrize(
@@ -345,4 +394,4 @@ def test_what_cannot_be_shown_to_a_person_safely_is_not_shown(
 )
 def test_tokens_that_are_of_no_use_are_not_kept(answer: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
-        provider.login_of("corp", "https://login.example.com", "cli", answer, NOW_S)
+        provider.login_of("corp", "https://login.example.com", CLI, answer, NOW_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +12,7 @@ from windlass.core.errors import Invalid
 from windlass.core.scheduling.model import Limit, Node, Options, Quota, Shape
 from windlass.core.scheduling.scenario import parse_scenario
 from windlass.core.units import HOUR_MS, MilliGpu, Ms
+from windlass.sim.charts import WIDTH, bars
 from windlass.sim.page import page
 from windlass.sim.run import ESTIMATED_EVERY, GRACE, TICK, simulate
 from windlass.sim.trace import described, read_trace, traced
@@ -180,3 +182,10 @@ def test_names_from_a_scenario_are_text_on_the_page() -> None:
         hours(2),
     )
     assert "<script>" not in page(simulate(made).report())
+
+
+def test_what_is_written_behind_a_bar_ends_within_the_picture() -> None:
+    told = "12,903 GPU h, 26.1 %"
+    drawn = bars([("atlas/research", 12_903.0, told), ("b", 1.0, "1 GPU h")], label="hours")
+    begins = max(float(x) for x in re.findall(r'class="dim" x="([\d.]+)"', drawn))
+    assert begins + 8 * len(told) <= WIDTH

@@ -123,7 +123,10 @@ async def a_frozen_leader(world: World) -> None:
     await asyncio.sleep(5.0)
     world.database.freezing_leaders = 1
     awake = world.replicas[:]
-    await world.request("umbra", "POST", "/v1/apply", intent("cheap/dev/low", 8), at=world.replicas[0])
+    # Not waited for: the one that freezes may be the one that has to answer.
+    first = asyncio.create_task(
+        world.request("umbra", "POST", "/v1/apply", intent("cheap/dev/low", 8), at=world.replicas[0])
+    )
     async with asyncio.timeout(5.0):
         while len(awake) == len(world.replicas):
             await asyncio.sleep(0.01)
@@ -131,6 +134,7 @@ async def a_frozen_leader(world: World) -> None:
     for by, path in (("globex", "chat/prod/own"), ("acme", "vision/prod/own")):
         await world.request(by, "POST", "/v1/apply", intent(path, 8), at=awake[0])
     await asyncio.sleep(_HEAL_S)
+    await first
     judge(world, [])
 
 

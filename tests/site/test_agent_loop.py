@@ -205,6 +205,34 @@ def live(
     return main()
 
 
+def test_a_long_absence_is_told_ever_more_rarely(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log may be on the very disk that is full."""
+    monkeypatch.setattr(module, "BACKOFF_FIRST_S", 0.0)
+    monkeypatch.setattr(module, "COALESCE_S", 0.0)
+    passes = 0
+
+    class Counting(FakeLink):
+        async def desired(self, site: str) -> Any:
+            nonlocal passes
+            passes += 1
+            return await super().desired(site)
+
+    async def main() -> None:
+        link = Counting()
+        link.away = True
+
+        async def story() -> None:
+            await until(lambda: passes > 40)
+
+        await live(FakeOrchestrator(FakeSite()), link, story)
+
+    asyncio.run(main())
+    told = [record for record in caplog.records if record.message == "the site is cut off"]
+    assert [record.facts["failures"] for record in told][:6] == [1, 2, 4, 8, 16, 32]  # type: ignore[attr-defined]
+
+
 def test_it_wakes_on_both_sides_hints_and_not_otherwise() -> None:
     async def main() -> None:
         site, link = FakeSite(), FakeLink()

@@ -7,19 +7,19 @@ namespace that no other process sees.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "windlass" / "slurm"
+from tools.debian_packages import NotToBeHad, laid_over_usr, unpacked
+
 PACKAGES = (
     "libhwloc15",
     "liblua5.1-0",
@@ -31,7 +31,6 @@ PACKAGES = (
     "slurmd",
 )
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol")
-OVER_USR = 'mount -t overlay overlay -o "lowerdir=$1:/usr" /usr && shift && exec "$@"'
 PATIENCE_S = 60
 T = TypeVar("T")
 
@@ -76,10 +75,6 @@ NodeName=gpu4 Name=gpu Type=l40s-48g File={at}/nvidia[0-1]
 NodeName=gpu4 Name=shard Count=4 File={at}/nvidia0
 NodeName=gpu4 Name=shard Count=4 File={at}/nvidia1
 """
-
-
-class NotToBeHad(Exception):
-    """There is no Slurm here, and why."""
 
 
 @dataclass(frozen=True)
@@ -217,32 +212,12 @@ def programs() -> tuple[str, ...]:
     """What a program of Slurm is started through."""
     if all(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in PROGRAMS):
         return ()
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be fetching it
-        if not (CACHE / "usr" / "sbin" / "slurmd").exists():
-            _fetch()
-    prefix = ("unshare", "--mount", "sh", "-c", OVER_USR, "sh", str(CACHE / "usr"))
+    debian = unpacked("slurm", PACKAGES)
+    for name in ("slurmctld", "slurmstepd", "slurmd"):  # what Debian's alternatives would have done
+        with suppress(FileExistsError):
+            (debian / "usr" / "sbin" / name).symlink_to(f"{name}-wlm")
+    prefix = laid_over_usr(debian)
     tried = subprocess.run([*prefix, "slurmctld", "-V"], capture_output=True, text=True, check=False)
     if tried.returncode:
         raise NotToBeHad(f"Debian's Slurm does not start here: {tried.stderr.strip()[-300:]}")
     return prefix
-
-
-def _fetch() -> None:
-    if not all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb", "unshare")):
-        raise NotToBeHad("this is not Debian or one of its kin; install Slurm and munge yourself")
-    got = subprocess.run(
-        ["apt-get", "download", *PACKAGES],
-        cwd=CACHE,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if got.returncode:
-        raise NotToBeHad(f"Debian's packages cannot be had: {got.stderr.strip()[-300:]}")
-    for package in sorted(CACHE.glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", str(package), str(CACHE)], check=True, timeout=300)
-    for name in ("slurmctld", "slurmstepd", "slurmd"):  # what Debian's alternatives would have done
-        (CACHE / "usr" / "sbin" / name).symlink_to(f"{name}-wlm")

@@ -10,7 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.slurm.cluster import Cluster, NotToBeHad, started
+from tests.slurm.cluster import Cluster, started
+from tools.debian_packages import NotToBeHad
 
 
 @pytest.fixture(scope="session")

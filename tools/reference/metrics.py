@@ -33,7 +33,8 @@ def page() -> str:
 
 def registered() -> list[MetricWrapperBase]:
     """In the order of the file. What is registered elsewhere would be missing: a test compares."""
-    return [found for found in vars(metrics).values() if isinstance(found, (Counter, Gauge, Histogram))]
+    named = (found for name, found in vars(metrics).items() if not name.startswith("_"))
+    return [found for found in named if isinstance(found, (Counter, Gauge, Histogram))]
 
 
 def of_the_process() -> list[tuple[str, str, str]]:

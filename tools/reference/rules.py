@@ -14,7 +14,7 @@ from typing import Any
 
 from tools.reference.markdown import code, codes, lines_of, sentence, table
 from windlass.control.gateway.request import _bad_query
-from windlass.core.admission.decide import _unheard, _unrendered
+from windlass.core.admission.decide import _unheard, _unrendered, _without_effect
 from windlass.core.admission.deprecation import deprecations
 from windlass.core.admission.entitlements import budget_warnings
 from windlass.core.admission.rules import RULES
@@ -63,6 +63,7 @@ _WARNINGS: Mapping[str, Callable[..., Any]] = {
     "type.deprecated": deprecations,
     "budget.exhausted": budget_warnings,
     "variable.ignored": _unheard,
+    "modelspec.unheard": _without_effect,
 }
 
 

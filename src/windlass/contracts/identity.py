@@ -144,12 +144,15 @@ class WhoAmI(Wire, frozen=True, kw_only=True):
 
 
 class LoginProvider(Wire, frozen=True, kw_only=True):
-    """What a client needs in order to log in: nothing here is secret."""
+    """What a client needs in order to log in: nothing here is secret. The audience is named to the
+    provider, under that parameter, where there is one."""
 
     name: str
     issuer: str
     client_id: str
     scopes: list[str]
+    audience_parameter: str | None = None
+    audience: str | None = None
 
 
 class LoginInfo(Wire, frozen=True, kw_only=True):

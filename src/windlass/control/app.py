@@ -38,6 +38,7 @@ from windlass.control.identity.scopes import system_scope
 from windlass.control.leadership import Leadership
 from windlass.control.scheduler.loop import Scheduler
 from windlass.control.sites.link import SiteLink
+from windlass.control.sites.presence import Presence
 from windlass.control.sites.remote_logs import RemoteLogs
 from windlass.core.bounds import Bounds
 from windlass.core.scheduling.engine import running
@@ -63,6 +64,7 @@ class ControlPlane:
     accounts: Accounts
     scheduler: Scheduler
     link: SiteLink
+    presence: Presence
     leadership: Leadership
     feed: EventFeed
     minutes: Minutes
@@ -119,10 +121,11 @@ async def parts(
         catalog=catalog,
         prices=prices,
         keyring=keyring,
-        door=Door(keyring, Logins(lambda: catalog.current, reach, clock), lambda: catalog.current),
+        door=Door(store, keyring, Logins(lambda: catalog.current, reach, clock), lambda: catalog.current),
         accounts=Accounts(store, clock, keyring),
         scheduler=Scheduler(store, clock, lambda: catalog.current, leadership, tracer),
         link=SiteLink(store, clock, lambda: prices.timeline, tracer),
+        presence=Presence(store, clock, leadership),
         leadership=leadership,
         feed=EventFeed(store),
         minutes=Minutes(store, clock),
@@ -180,6 +183,7 @@ LOOPS: tuple[Loop, ...] = (
     Loop(
         "scheduler", "a commit that changed a workload, the fleet or the catalog", lambda p: p.scheduler.run()
     ),
+    Loop("sites", "a quarter of a minute, to see whose agent is away", lambda p: p.presence.watch()),
     Loop("hourly posting", "the hour, while GPUs are held and this replica leads", post_hourly),
     Loop("ledger check", "at start and every hour: the ledger sums to zero", check_ledger),
     Loop("API minutes", "every minute, to store how many requests were answered", lambda p: p.minutes.run()),

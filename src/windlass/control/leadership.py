@@ -70,7 +70,7 @@ class Leadership:
 
     async def look(self) -> None:
         found = await self._store.read(self._scope, _held)
-        free = found is None or found.holder == self._holder or found.expires <= self._clock()
+        free = found is None or found.holder == self._holder or not found.stands(self._clock(), LENGTH)
         lease = await self._store.unit(self._scope, self._take) if free else None
         self._lead(lease.token if lease is not None else None)
 

@@ -3,8 +3,9 @@
 The library bounds depth and iterations, and neither bounds memory: `s.replace('a', s)` makes four gigabytes
 of 64 KiB, `[s].map(x, x + x).map(x, x + x)…` doubles with every step. Tenants write policies, so an
 expression must not be able to end the platform. The estimate is an upper bound from the sizes of the values
-at hand: a text's length, a list's length and its largest element. It reads the checked expression in the form
-the library serializes it in (cel.expr.CheckedExpr).
+at hand: a text's length, a list's length and its largest element; a regular expression counts as its steps
+(`expression_patterns.py`). It reads the checked expression in the form the library serializes it in
+(cel.expr.CheckedExpr).
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-MAX_COST = 128 * 1024 * 1024
+from windlass.core.expression_patterns import MOST_REPEATED, MOST_STEPS, steps_of
+
+MAX_COST = 32 * 1024 * 1024
+"""Of everything that is evaluated for one decision or one upload. It takes the library at most a quarter of a
+second, in which nothing else is answered."""
 MAX_ITERATIONS = 10_000
 """Of one evaluation: the library's own bound."""
 
@@ -55,6 +60,8 @@ def _larger(one: Size, other: Size) -> Size:
 _WORD = 8
 _ELEMENT = 4 * _WORD
 """What an element costs beside what it holds."""
+_ROUND = 256
+"""What a round of a comprehension costs beside what it does: half a microsecond."""
 SCALAR = Size(_WORD)
 WORST = Size(10 * 1024 * 1024, 200_000)
 """Of anything that can come in with a document, and of what is inside it."""
@@ -92,16 +99,18 @@ def _expression(data: bytes, overloads: Overloads) -> Estimate:
         return _element(_expression(_message(parts[_SELECT][0])[1][0], overloads))
     if _CALL in parts:
         call = _message(parts[_CALL][0])
-        given = [_expression(one, overloads) for one in (*call.get(1, ()), *call.get(3, ()))]
+        inside = [*call.get(1, ()), *call.get(3, ())]
+        given = [_expression(one, overloads) for one in inside]
+        if _text(call[2][0]) == "matches":
+            return _matched(given[0], given[1], _constant_text(inside[1]))
         return _called(_text(call[2][0]), given, overloads.get(number, ()))
     if _LIST in parts:
         return _collected([_expression(one, overloads) for one in _message(parts[_LIST][0]).get(1, ())])
     if _STRUCT in parts:
         entries = [_message(entry) for entry in _message(parts[_STRUCT][0]).get(2, ())]
-        inside = [
-            _expression(entry[key][0], overloads) for entry in entries for key in (3, 4) if key in entry
-        ]
-        return _collected(inside)
+        return _collected(
+            [_expression(entry[key][0], overloads) for entry in entries for key in (3, 4) if key in entry]
+        )
     if _COMPREHENSION in parts:
         return _repeated(_message(parts[_COMPREHENSION][0]), overloads)
     return _fixed(SCALAR)
@@ -150,15 +159,18 @@ def _repeated(told: Mapping[int, Sequence[Any]], overloads: Overloads) -> Estima
         added, step_cost = step({**sizes, one: range_size.element, gathered: Size(0)})
         copied = 2 * _WORD * rounds * rounds if added.count else 0
         size = Size(start.whole + rounds * added.whole, start.count + rounds * added.count, added.inside)
-        return size, range_cost + start_cost + rounds * (step_cost + _WORD) + copied
+        return size, range_cost + start_cost + rounds * (step_cost + _ROUND) + copied
 
     return estimate
 
 
 # --- functions ------------------------------------------------------------------------------------
 
-_FREE = frozenset(("_==_", "_!=_", "_&&_", "_||_", "!_", "@not_strictly_false", "_[_]", "_?_:_"))
-"""What looks at no text or list as a whole, or at each side once."""
+_FREE = frozenset(("_&&_", "_||_", "!_", "@not_strictly_false", "_[_]", "_?_:_"))
+"""What looks at no text or list as a whole."""
+_COMPARED = frozenset(("_==_", "_!=_"))
+_COMPILED, _TRIED = 150, 6
+"""What a step of a pattern costs when it is compiled, and for each character that is tried against it."""
 _PRECISION = 1000
 """The most digits that `format` gives a number."""
 
@@ -173,9 +185,31 @@ def _called(function: str, given: Sequence[Estimate], chosen: Sequence[str]) -> 
         spent = sum(cost for _, cost in found)
         if function in _FREE:
             return size, spent
+        if tuple(chosen) == ("in_map",):  # a look at one key
+            return size, spent + parts[0].whole
+        if function in _COMPARED:  # as far as the smaller of the two goes
+            return size, spent + min(part.whole for part in parts)
         return size, spent + size.whole + sum(part.whole for part in parts)
 
     return estimate
+
+
+def _matched(text: Estimate, pattern: Estimate, written: str | None) -> Estimate:
+    """A pattern that is not written out is taken for the worst of its length."""
+    known = steps_of(written) if written is not None else None
+
+    def estimate(sizes: Sizes) -> tuple[Size, int]:
+        (subject, subject_cost), (other, pattern_cost) = text(sizes), pattern(sizes)
+        steps = known if known is not None else min(other.whole * MOST_REPEATED, MOST_STEPS)
+        return SCALAR, subject_cost + pattern_cost + steps * (_COMPILED + _TRIED * subject.whole)
+
+    return estimate
+
+
+def _constant_text(data: bytes) -> str | None:
+    told = _message(data).get(_CONSTANT)
+    texts = _message(told[0]).get(6) if told else None
+    return _text(texts[0]) if texts else None
 
 
 def _like_its_parts(parts: Sequence[Size]) -> Size:
@@ -216,7 +250,7 @@ _RESULTS: Mapping[str, Callable[[Sequence[Size]], Size]] = {
     "split": _divided,
     "strings.quote": lambda parts: Size(4 * parts[0].whole + _WORD),
     **dict.fromkeys(("size", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in"), lambda _: SCALAR),
-    **dict.fromkeys(("contains", "startsWith", "endsWith", "matches"), lambda _: SCALAR),
+    **dict.fromkeys(("contains", "startsWith", "endsWith"), lambda _: SCALAR),
     **dict.fromkeys(("_&&_", "_||_", "!_", "@not_strictly_false"), lambda _: SCALAR),
 }
 

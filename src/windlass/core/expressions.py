@@ -26,7 +26,7 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_math, ext_strings
 
-from windlass.core.expression_cost import MAX_COST, WORST, Estimate, Size, cost_of
+from windlass.core.expression_cost import MAX_COST, SCALAR, WORST, Estimate, Size, cost_of
 
 MAX_TEXT = 4096
 """Characters of one expression. The library bounds depth (32) and iterations (10,000) by itself; what it may
@@ -40,6 +40,10 @@ SCALARS: Mapping[str, cel.Type] = {
     "timestamp": cel.Type.TIMESTAMP,
     "dyn": cel.Type.DYN,
 }
+_NO_TEXT = (int, bool, float)
+_NUMBERS = frozenset(("bool", "int", "double", "timestamp"))
+_TOGETHER = 128
+"""So many expressions of one budget at least may go uncounted: what a document can have of them."""
 _TOO_MUCH = f"it could come to more than {MAX_COST // 1024 // 1024} MiB"
 _NONE = ctypes.py_object(None)
 _PLACE = re.compile(r"<input>:(-?\d+):(-?\d+): (.*)")
@@ -71,16 +75,32 @@ class Names:
     def check(self, text: str) -> Program:
         return _checked(self, text)
 
-    def bind(self, values: Mapping[str, Any]) -> Bound:
-        """Values for the names, to be used by any number of programs."""
-        _refuse_nul(values)
-        return Bound(_environment(self).Activation(dict(values)), values)
+    def bind(self, values: Mapping[str, Any], budget: Budget | None = None) -> Bound:
+        """Values for the names, to be used by any number of programs: together they have one budget."""
+        for value in values.values():
+            if type(value) not in _NO_TEXT:
+                _refuse_nul(value)
+        return Bound(_environment(self).Activation(dict(values)), values, budget or Budget())
+
+
+@dataclass(slots=True)
+class Budget:
+    """What evaluations may still come to. A hundred rules that each stay below a limit are as bad as one
+    that does not, so what is judged together shares one of these."""
+
+    left: int = MAX_COST
+
+    def take(self, cost: int) -> None:
+        self.left -= cost
+        if self.left < 0:
+            raise Unevaluable(_TOO_MUCH)
 
 
 @dataclass(frozen=True)
 class Bound:
     activation: cel.Activation
     values: Mapping[str, Any]
+    budget: Budget
 
     @cached_property
     def sizes(self) -> Mapping[str, Size]:
@@ -99,8 +119,8 @@ class Program:
 
     def value(self, bound: Bound) -> Any:
         """Plain data: text, numbers, booleans, None, lists, mappings with text for keys."""
-        if self._cost is not None and self._cost(bound.sizes)[1] > MAX_COST:
-            raise Unevaluable(_TOO_MUCH)
+        if self._cost is not None:
+            bound.budget.take(self._cost(bound.sizes)[1])
         try:
             found = self._expression.eval(bound.activation)
         except RuntimeError as error:
@@ -127,7 +147,8 @@ def _checked(names: Names, text: str) -> Program:
     cost = cost_of(expression.serialize())
     if cost({})[1] > MAX_COST:
         raise BadExpression(_TOO_MUCH)
-    harmless = cost(dict.fromkeys((name for name, _ in names.types), WORST))[1] <= MAX_COST
+    worst = {name: SCALAR if type in _NUMBERS else WORST for name, type in names.types}
+    harmless = cost(worst)[1] <= MAX_COST // _TOGETHER
     return Program(text, expression.return_type().name().lower(), expression, None if harmless else cost)
 
 
@@ -168,7 +189,7 @@ def _refuse_nul(value: Any) -> None:
     if isinstance(value, str):
         if "\x00" in value:
             raise Unevaluable("a value holds a NUL character")
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict | Mapping):
         for key, item in value.items():
             _refuse_nul(key)
             _refuse_nul(item)

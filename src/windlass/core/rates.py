@@ -27,7 +27,7 @@ class Rate(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    level: int  # thousandths of a unit; of a pool it may be below zero
+    level: int  # thousandths of a unit; below zero where something was charged after the fact
     at: Ms
 
 
@@ -47,6 +47,12 @@ def take(bucket: Bucket, rate: Rate, cost: int, now: Ms) -> tuple[Bucket, int]:
     if price > level:
         return Bucket(level, now), -(-(price - level) // rate.per_s)
     return Bucket(level - price, now), 0
+
+
+def charge(bucket: Bucket, rate: Rate, cost: int, now: Ms) -> Bucket:
+    """After the fact: what has passed is paid for, if need be by what is yet to come; a whole bucket of
+    debt at most."""
+    return Bucket(max(-rate.burst * UNIT, level_at(bucket, rate, now) - cost * UNIT), now)
 
 
 def first_grant(rate: Rate, replicas: int) -> int:

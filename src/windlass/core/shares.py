@@ -45,6 +45,11 @@ class Share:
         self.spent += price
         return True
 
+    def charge(self, price: int, *, most: int) -> None:
+        """For what has passed already; `most` bounds the debt."""
+        self.wanted += price
+        self.spent += max(0, min(price, self.left + most))
+
     def offer(self) -> Offer:
         """Begin an exchange. A quarter of what is left stays, for who asks while it lasts."""
         wanted, self.wanted = 2 * self.wanted, 0

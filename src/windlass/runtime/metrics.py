@@ -46,11 +46,18 @@ REQUESTS_IN_FLIGHT = Gauge(
 )
 EVENT_WATCHERS = Gauge("windlass_event_watchers", "Open event streams.", registry=REGISTRY)
 
+KEY_FETCHES = Counter(
+    "windlass_identity_key_fetches_total",
+    "Times the keys of identity providers were asked for, by result (read, failed).",
+    ("result",),
+    registry=REGISTRY,
+)
+
 LIMITED = Counter(
     "windlass_limited_total",
     "What was refused or closed because of a limit: by principal, tenant or address (too many requests),"
-    " streams, bodies, connections, store-queue (too much at once), head, reader (too slow), evicted (idle"
-    " connections that made room).",
+    " streams, bodies, connections, reads, store-queue (too much at once), head, reader (too slow), evicted"
+    " (idle connections that made room).",
     ("limit",),
     registry=REGISTRY,
 )
@@ -108,6 +115,11 @@ WAITING = Gauge(
 )
 HOLDING = Gauge(
     "windlass_workloads_holding", "Workloads that hold GPUs, by class.", ("gpu_class",), registry=REGISTRY
+)
+LEADS = Gauge(
+    "windlass_leader",
+    "1 in the replica that leads: it decides for the queue, and tells of who waits and which GPUs there are.",
+    registry=REGISTRY,
 )
 PROMISES = Gauge(
     "windlass_scheduler_promises",
@@ -198,7 +210,7 @@ for _counter, _values in (
         LIMITED,
         (
             *("principal", "tenant", "address"),
-            *("streams", "bodies", "connections", "store-queue", "head", "reader", "evicted"),
+            *("streams", "bodies", "connections", "reads", "store-queue", "head", "reader", "evicted"),
         ),
     ),
     (COMMITS, ("done", "failed")),
@@ -206,17 +218,11 @@ for _counter, _values in (
     (GPU_SECONDS, ("raw",)),
     (PREEMPTIONS, ("reclaim", "priority", "fair-share", "defragmentation")),
     (SPANS, ("exported", "failed", "dropped")),
+    (KEY_FETCHES, ("read", "failed")),
     (RECONCILE_SECONDS, ("done", "failed")),
 ):
     for _value in _values:
         _counter.labels(_value)
-
-KEY_FETCHES = Counter(
-    "windlass_identity_key_fetches_total",
-    "Times the keys of identity providers were asked for, by result: read or failed.",
-    ("result",),
-    registry=REGISTRY,
-)
 
 
 def render() -> bytes:

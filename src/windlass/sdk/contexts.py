@@ -39,7 +39,8 @@ DEFAULT_SERVER = "http://127.0.0.1:7420"
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an identity provider gave. `expires_at` is when the access token ends, RFC 3339 UTC."""
+    """What an identity provider gave. `expires_at` is when the access token ends, RFC 3339 UTC; `audience`
+    is what it is for, where the provider wants to be told so, under the name `audience_parameter`."""
 
     provider: str
     issuer: str
@@ -47,6 +48,8 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     access_token: str
     expires_at: str
     refresh_token: str = ""
+    audience_parameter: str = ""
+    audience: str = ""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

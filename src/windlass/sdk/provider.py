@@ -28,6 +28,8 @@ _MAX_BYTES = 256 * 1024
 _DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _SLOWER_S = 5.0  # as RFC 8628 has it
 _LOG_IN = "run `windlass login`"
+_NAMED_AS = ("resource", "audience")
+_NOT_NOW = ("temporarily_unavailable", "server_error")
 
 
 class Endpoints(NamedTuple):
@@ -35,6 +37,20 @@ class Endpoints(NamedTuple):
     token: str
     device: str
     revocation: str
+
+
+class Asker(NamedTuple):
+    """As whom a client asks, and for what. A provider with several APIs is told which one the token is for:
+    as `resource` (RFC 8707) or, with some, as `audience`; others refuse to be told."""
+
+    client_id: str
+    audience_parameter: str = ""
+    audience: str = ""
+
+    @property
+    def form(self) -> dict[str, str]:
+        named = {self.audience_parameter: self.audience} if self.audience_parameter in _NAMED_AS else {}
+        return {"client_id": self.client_id, **named}
 
 
 class DeviceCode(NamedTuple):
@@ -68,21 +84,21 @@ def discover(issuer: str) -> Endpoints:
     return Endpoints(issuer, token, device, revocation)
 
 
-def start_device(endpoints: Endpoints, client_id: str, scopes: list[str]) -> DeviceCode:
+def start_device(endpoints: Endpoints, asker: Asker, scopes: list[str]) -> DeviceCode:
     if not endpoints.device:
         raise Invalid(
             f"{endpoints.issuer} offers no login by device code",
             remedy="have the device flow enabled for the client at the provider, or use an API key",
         )
-    form = {"client_id": client_id, "scope": " ".join(scopes)}
+    form = {**asker.form, "scope": " ".join(scopes)}
     if "offline_access" in scopes:
         form["prompt"] = "consent"  # without it OpenID Connect gives no refresh token
     try:
         answer = _asked(endpoints.issuer, endpoints.device, form)
     except Refused as refused:
         raise Invalid(
-            f"{endpoints.issuer} does not let {client_id!r} log in: {refused}",
-            remedy="the client must be public, and allowed the device flow and the scopes asked for",
+            f"{endpoints.issuer} does not let {asker.client_id!r} log in: {refused}",
+            remedy="the client must be public, and allowed the device flow, the scopes and the audience",
         ) from None
     code, user_code = answer.get("device_code"), answer.get("user_code")
     uri, complete = answer.get("verification_uri"), answer.get("verification_uri_complete")
@@ -99,10 +115,10 @@ def start_device(endpoints: Endpoints, client_id: str, scopes: list[str]) -> Dev
 
 
 def await_device(
-    endpoints: Endpoints, client_id: str, device: DeviceCode, sleep: Sleep, clock: Clock
+    endpoints: Endpoints, asker: Asker, device: DeviceCode, sleep: Sleep, clock: Clock
 ) -> Mapping[str, Any]:
     """Asks at the provider's pace until the person has answered; the provider's token response."""
-    form = {"grant_type": _DEVICE_GRANT, "device_code": device.device_code, "client_id": client_id}
+    form = {"grant_type": _DEVICE_GRANT, "device_code": device.device_code, **asker.form}
     ends, pause_s = clock() + device.expires_in_s, device.interval_s
     while clock() + pause_s < ends:
         sleep(pause_s)
@@ -125,23 +141,26 @@ def await_device(
     raise Unauthenticated("the code was not entered in time", remedy=f"{_LOG_IN} again")
 
 
-def login_of(provider: str, issuer: str, client_id: str, answer: Mapping[str, Any], now_s: float) -> Login:
+def login_of(provider: str, issuer: str, asker: Asker, answer: Mapping[str, Any], now_s: float) -> Login:
     token = answer.get("access_token")
     if not _printable(token, 64 * 1024) or str(answer.get("token_type", "")).lower() != "bearer":
         raise Unavailable(f"{issuer} gave no bearer token")
     if str(token).count(".") != 2:
         raise Invalid(
             f"{issuer} gave an access token that is not a JWT, which the server cannot check",
-            remedy="have the provider issue JWTs for the audience of the IdentityProvider document",
+            remedy="have the provider issue JWTs for the audience of the IdentityProvider document; one that"
+            " has to be told the audience wants audienceParameter in that document",
         )
     refresh = answer.get("refresh_token")
     return Login(
         provider=provider,
         issuer=issuer,
-        client_id=client_id,
+        client_id=asker.client_id,
         access_token=str(token),
         expires_at=format_timestamp(int((now_s + _seconds(answer.get("expires_in"), 300.0)) * 1000)),
         refresh_token=str(refresh) if _printable(refresh, 64 * 1024) else "",
+        audience_parameter=asker.audience_parameter,
+        audience=asker.audience,
     )
 
 
@@ -149,16 +168,13 @@ def refresh(login: Login, now_s: float) -> Login:
     """The login with a new access token. A provider that rotates refresh tokens gives a new one too."""
     if not login.refresh_token:
         raise Unauthenticated("your login has ended", remedy=_LOG_IN)
-    form = {
-        "grant_type": "refresh_token",
-        "refresh_token": login.refresh_token,
-        "client_id": login.client_id,
-    }
+    asker = Asker(login.client_id, login.audience_parameter, login.audience)
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, **asker.form}
     try:
         answer = _asked(login.issuer, discover(login.issuer).token, form)
     except Refused as refused:
         raise Unauthenticated(f"your login has ended ({refused})", remedy=_LOG_IN) from None
-    renewed = login_of(login.provider, login.issuer, login.client_id, answer, now_s)
+    renewed = login_of(login.provider, login.issuer, asker, answer, now_s)
     if renewed.refresh_token:
         return renewed
     return msgspec.structs.replace(renewed, refresh_token=login.refresh_token)
@@ -180,10 +196,12 @@ def revoke(login: Login) -> bool:
 
 def _asked(issuer: str, url: str, form: Mapping[str, str]) -> Mapping[str, Any]:
     status, answer = _exchange(issuer, url, form)
-    if status == 200:
-        return answer
     error = answer.get("error")
-    if status in (400, 401, 403) and _printable(error, 100):
+    if status == 200 and error is None:
+        return answer
+    # RFC 6749 has 400 and 401; others say "still pending" with 403, 428 or 200, and "slow down" with 429.
+    refused = (status == 200 or 400 <= status < 500) and _printable(error, 100) and error not in _NOT_NOW
+    if refused and (status != 429 or error == "slow_down"):
         raise Refused(error)
     raise Unavailable(f"{issuer} answered with status {status}", remedy="try again soon")
 

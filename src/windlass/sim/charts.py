@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from html import escape
 
 WIDTH, HEIGHT = 760, 220
-_LEFT, _RIGHT, _TOP, _FOOT = 56, 12, 12, 28
-_ROW, _NAME, _VALUE = 26, 180, 110
+_LEFT, _RIGHT, _TOP, _FOOT = 56, 28, 12, 28
+_ROW, _NAME = 26, 180
+_LETTER = 8  # of what is written behind a bar: its width at most
 
 Point = tuple[float, float]
 
@@ -45,11 +46,12 @@ def curve(points: Sequence[Point], *, top: float, unit: str, label: str) -> str:
 def bars(rows: Sequence[tuple[str, float, str]], *, label: str) -> str:
     """Name, length, and what to write behind the bar."""
     longest = max((length for _, length, _ in rows), default=0.0) or 1.0
+    behind = 12 + _LETTER * max((len(told) for _, _, told in rows), default=0)
     height = _ROW * len(rows) + 8
     body = []
     for number, (name, length, told) in enumerate(rows):
         y = 4 + number * _ROW
-        width = max(1.0, length / longest * (WIDTH - _NAME - _VALUE))
+        width = max(1.0, length / longest * (WIDTH - _NAME - behind))
         body.append(
             f'<text x="{_NAME - 8}" y="{y + 16}" text-anchor="end">{escape(name)}</text>'
             f'<rect class="bar" x="{_NAME}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 8}"/>'

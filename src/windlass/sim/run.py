@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from windlass.core.scheduling.engine import State, cycle, estimate, new_state, wake_at
+from windlass.core.scheduling.engine import State, cycle, foretell, new_state, wake_at
 from windlass.core.scheduling.model import (
     Adopted,
     Event,
@@ -169,6 +169,6 @@ def _ask(run: _Run, events: list[Event], now: Ms) -> None:
         if isinstance(event, Submitted) and event.workload.id in run.state.lines.waiting:
             run.measures.waits += 1
             if run.measures.waits % ESTIMATED_EVERY == 0:
-                told = estimate(run.state, event.workload.id, now)
+                told = foretell(run.state, event.workload.id, now)
                 if told is not None:
                     run.measures.told(event.workload.id, told, now)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.control.documents import intent
-from tests.core.admission.cases import NOW, budget, catalog, codes, facts
+from tests.core.admission.cases import NOW, budget, catalog, codes, document, facts, granting, judged, trait
 
 from windlass.core.admission.case import NodeSize, open_case
 from windlass.core.admission.decide import Decided, decide, judge
@@ -189,3 +190,33 @@ def test_the_same_intent_under_the_same_catalog_compiles_to_the_same_bytes() -> 
     assert one is not None and other is not None and one.work is not None
     assert repr(one.work) == repr(other.work)
     assert codes(wanted) == []
+
+
+def test_the_policies_of_a_tenant_share_a_budget_and_use_up_none_of_the_platforms() -> None:
+    heavy = "spec.variables.all(a, spec.variables.all(b, spec.variables[a].startsWith('V') || a == b))"
+    own = [
+        document("Policy", f"own-{at}", {"rules": [{"name": f"heavy-{at}", "require": heavy}]}, tenant="acme")
+        for at in range(8)
+    ]
+    ours = document("Policy", "ours", {"rules": [{"name": "ours", "require": heavy}]})
+    wanted = intent("nlp/prod/w", variables={f"V{at}": "V" * 1500 for at in range(60)})
+    found = judged(wanted, *own, ours).reasons
+    untold = [reason.rule for reason in found if "could come to more than" in reason.message]
+    assert untold and set(untold) < {f"policy.heavy-{at}" for at in range(8)}, (
+        "the first are judged, and ours"
+    )
+
+
+@pytest.mark.parametrize("order", [("near", "far"), ("far", "near")])
+def test_traits_that_tell_the_scheduler_different_things_conflict_in_any_order(
+    order: tuple[str, str],
+) -> None:
+    near, far = ({"topology": {"level": level, "mode": "required"}} for level in ("rack", "zone"))
+    known = [
+        trait("near", constraints=near),
+        trait("far", constraints=far),
+        trait("alike", constraints=near),
+        granting("near", "far", "alike"),
+    ]
+    assert codes(intent("nlp/prod/w", traits=list(order)), *known) == ["trait.conflict"]
+    assert codes(intent("nlp/prod/w", traits=["near", "alike"]), *known) == []

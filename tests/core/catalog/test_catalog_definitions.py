@@ -19,6 +19,30 @@ SERVICE: dict[str, Any] = {"apiVersion": "v1", "kind": "Service", "spec": {}}
 LEVEL = {"type": "object", "properties": {"level": {"type": "string"}}, "required": ["level"]}
 
 
+PATCH, POD = "spec.patches.kubernetes", "spec.templates.kubernetes.objects[0].spec.template.spec"
+TENANT, DEVICES, GRACE = "windlass.dev/tenant", "CUDA_VISIBLE_DEVICES", "terminationGracePeriodSeconds"
+FORGED = {TENANT: "rival"}
+HOST_PATH = {"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}
+ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "spec": {}}
+SEES_ALL = {"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+CLAIM = {"name": "c", "ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": FORGED}, "spec": {}}}}
+CLAIMED = "volumes[0].ephemeral.volumeClaimTemplate"
+
+
+SMALL = {"type": "integer", "maximum": 8}
+PROPERTIES = "spec.parameters.properties"
+
+
+def having(**declared: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": declared}
+
+
+def pods(**pod: Any) -> dict[str, Any]:
+    """A template for Kubernetes whose pods have this."""
+    spec = {"template": {"spec": {"containers": [{"name": "main"}], **pod}}}
+    return {"kubernetes": {"objects": [{"apiVersion": "batch/v1", "kind": "Job", "spec": spec}]}}
+
+
 def rule(require: str, **more: str) -> dict[str, str]:
     return {"name": "small", "require": require, **more}
 
@@ -39,6 +63,7 @@ def problems_of(document: Document) -> list[tuple[str, str]]:
         component_type(templates=command("python", "x.py")),
         component_type(parameters=PORT, templates=command("serve", "${string(parameters.port)}")),
         component_type(parameters=PORT, rules=[rule("parameters.port > 1024")]),
+        component_type(parameters=having(a=SMALL | {"default": 3}) | {"required": ["a"], "minProperties": 1}),
         component_type(parameters=PORT, rules=[rule("${parameters.port > 1024}", when="spec.gpus > 1")]),
         component_type(parameters=PORT, rules=[rule("parameters.note == null || parameters.note != ''")]),
         component_type(rules=[rule("spec.gpus <= 8", message="${'asked for ' + string(spec.gpus)}")]),
@@ -60,6 +85,57 @@ def test_what_is_right_passes(right: Document) -> None:
 @pytest.mark.parametrize(
     ("wrong", "field", "words"),
     [
+        (
+            trait(patches={"kubernetes": {"pod": {"hostNetwork": True}}}),
+            f"{PATCH}.pod.hostNetwork",
+            "belongs",
+        ),
+        (trait(patches={"kubernetes": {"pod": HOST_PATH}}), f"{PATCH}.pod.volumes[0].hostPath", "beyond"),
+        (trait(patches={"kubernetes": {"container": {"image": "x"}}}), f"{PATCH}.container.image", "intent"),
+        (trait(patches={"kubernetes": {"container": {"name": "x"}}}), f"{PATCH}.container.name", "main"),
+        (
+            trait(patches={"kubernetes": {"workload": {"replicas": 9}}}),
+            f"{PATCH}.workload.replicas",
+            "computed",
+        ),
+        (
+            trait(patches={"kubernetes": {"objects": [ROLE]}}),
+            f"{PATCH}.objects[0].kind",
+            "not among the kinds",
+        ),
+        (trait(patches={"kubernetes": {"objects": [1]}}), f"{PATCH}.objects[0]", "is a mapping"),
+        (trait(patches={"kubernetes": {"labels": FORGED}}), f'{PATCH}.labels["{TENANT}"]', "reserved"),
+        (trait(patches={"kubernetes": {"podLabels": FORGED}}), f'{PATCH}.podLabels["{TENANT}"]', "reserved"),
+        (trait(patches={"kubernetes": {"labels": {"a": "b c"}}}), f"{PATCH}.labels.a", "at most 63"),
+        (trait(patches={"kubernetes": {"labels": {"a b": "c"}}}), f'{PATCH}.labels["a b"]', "can be called"),
+        (
+            trait(patches={"slurm": {"options": {"account": "x"}}}),
+            "spec.patches.slurm.options.account",
+            "decides",
+        ),
+        (
+            trait(patches={"slurm": {"options": {"tmp": "a\n#SBATCH"}}}),
+            "spec.patches.slurm.options.tmp",
+            "not a",
+        ),
+        (trait(patches={"slurm": {"variables": {"RANK": "0"}}}), "spec.patches.slurm.variables.RANK", "sets"),
+        (
+            trait(patches={"local": {"variables": {DEVICES: "0"}}}),
+            f"spec.patches.local.variables.{DEVICES}",
+            "sets",
+        ),
+        (
+            component_type(templates=pods(shareProcessNamespace=True)),
+            f"{POD}.shareProcessNamespace",
+            "belongs",
+        ),
+        (component_type(templates=pods(terminationGracePeriodSeconds=9999)), f"{POD}.{GRACE}", "within 3600"),
+        (component_type(templates=pods(containers=[SEES_ALL])), f"{POD}.containers[0].env[0]", "platform's"),
+        (
+            component_type(templates=pods(volumes=[CLAIM])),
+            f'{POD}.{CLAIMED}.metadata.labels["{TENANT}"]',
+            "reserved",
+        ),
         (component_type(rules=[rule("spec.gpu > 1")]), "spec.rules[0].require", "line 1, column 5"),
         (component_type(rules=[rule("spec.gpus >\n spec.gpu")]), "spec.rules[0].require", "line 2, column"),
         (component_type(rules=[rule("spec.gpus + 'a'")]), "spec.rules[0].require", "no matching overload"),

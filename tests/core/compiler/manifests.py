@@ -50,14 +50,22 @@ def pod_metadata(one: Work, *, queued: bool = False, gated: bool = False) -> dic
     }
 
 
-def main(resource: str = "nvidia.com/gpu", *, gang: bool = True) -> dict[str, Any]:
-    index = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+COMPLETION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+MET = {"job": (COMPLETION, "sft-run-0.sft-run"), "jobset": (COMPLETION, "sft-run-w-0-0.sft-run")}
+MET["volcano"] = ("metadata.annotations['volcano.sh/task-index']", "sft-run-w-0.sft-run")
+
+
+def main(resource: str = "nvidia.com/gpu", *, gang: str | None = "job") -> dict[str, Any]:
+    path, master = MET[gang or "job"]
+    index = {"fieldRef": {"fieldPath": path}}
     amounts = {"cpu": "24", "memory": "256Gi", resource: "2"}
     ranks = [
         {"name": "RANK", "valueFrom": index},
         {"name": "WORLD_SIZE", "value": "2"},
-        {"name": "MASTER_ADDR", "value": "sft-run-0.sft-run"},
+        {"name": "MASTER_ADDR", "value": master},
         {"name": "MASTER_PORT", "value": "29500"},
+        {"name": "LOCAL_RANK", "value": "0"},
+        {"name": "LOCAL_WORLD_SIZE", "value": "1"},
     ]
     return {
         "name": "main",
@@ -85,7 +93,7 @@ def hardened() -> dict[str, Any]:
     }
 
 
-def pod(*, gang: bool = True, **more: Any) -> dict[str, Any]:
+def pod(*, gang: str | None = "job", **more: Any) -> dict[str, Any]:
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -110,7 +118,8 @@ def pod(*, gang: bool = True, **more: Any) -> dict[str, Any]:
     }
 
 
-def job_spec(one: Work) -> dict[str, Any]:
+def job_spec(one: Work, gang: str = "job") -> dict[str, Any]:
+    below = {"subdomain": "sft-run"} if gang == "job" else {}
     return {
         "suspend": True,
         "completionMode": "Indexed",
@@ -119,7 +128,7 @@ def job_spec(one: Work) -> dict[str, Any]:
         "backoffLimit": 0,
         "podReplacementPolicy": "Failed",
         "activeDeadlineSeconds": 14400,
-        "template": {"metadata": pod_metadata(one), "spec": pod(subdomain="sft-run")},
+        "template": {"metadata": pod_metadata(one), "spec": pod(gang=gang, **below)},
     }
 
 
@@ -146,7 +155,7 @@ def service(one: Work) -> dict[str, Any]:
 def batch(one: Work) -> Manifests:
     """Workers that do not meet."""
     (job, _) = training(one)
-    job["spec"]["template"]["spec"] = pod(gang=False)
+    job["spec"]["template"]["spec"] = pod(gang=None)
     return [job]
 
 
@@ -154,13 +163,15 @@ def sweep(one: Work) -> Manifests:
     (job, _) = training(one)
     job["spec"] |= {"completions": 100, "backoffLimitPerIndex": 0}
     del job["spec"]["backoffLimit"]
-    job["spec"]["template"]["spec"] = pod(gang=False)
+    job["spec"]["template"]["spec"] = pod(gang=None)
     return [job]
 
 
 def job_set(one: Work) -> Manifests:
     inner = {
-        key: value for key, value in job_spec(one).items() if key not in ("suspend", "podReplacementPolicy")
+        key: value
+        for key, value in job_spec(one, "jobset").items()
+        if key not in ("suspend", "podReplacementPolicy")
     }
     return [
         {
@@ -180,7 +191,9 @@ def job_set(one: Work) -> Manifests:
 def volcano(one: Work) -> Manifests:
     template = {
         "metadata": pod_metadata(one, queued=True, gated=True),
-        "spec": pod(schedulingGates=GATE, schedulerName="volcano", activeDeadlineSeconds=14400),
+        "spec": pod(
+            gang="volcano", schedulingGates=GATE, schedulerName="volcano", activeDeadlineSeconds=14400
+        ),
     }
     template["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "sft-run"
     template["metadata"]["annotations"] |= {
@@ -220,7 +233,7 @@ def serving(one: Work) -> Manifests:
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "template": {
                 "metadata": pod_metadata(one, queued=True, gated=True),
-                "spec": pod(gang=False, schedulingGates=GATE, restartPolicy="Always"),
+                "spec": pod(gang=None, schedulingGates=GATE, restartPolicy="Always"),
             },
         },
     }
@@ -255,6 +268,6 @@ def single(one: Work) -> Manifests:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": metadata(one, queued=True, gated=True),
-            "spec": pod(gang=False, schedulingGates=GATE, activeDeadlineSeconds=14400),
+            "spec": pod(gang=None, schedulingGates=GATE, activeDeadlineSeconds=14400),
         }
     ]

@@ -10,10 +10,13 @@ from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.core.compiler.manifests import on_kubernetes, serving, training
 from tests.core.compiler.mutations import ALLOWED, BASES
 
 from windlass.core.compiler import checker
 from windlass.core.compiler.checker.check import check
+from windlass.core.compiler.work import Checkpoint
+from windlass.core.units import Ms
 
 AUTHORS_OR_TYPES = (
     *("ports", "readinessProbe", "restartPolicy", "enableServiceLinks", "subdomain", "network", "ingress"),
@@ -110,3 +113,21 @@ def test_the_checker_shares_what_was_decided_and_no_code() -> None:
     }
     assert len(imported) > 5
     assert {name for name in imported if not name.startswith(MAY_BE_SHARED)} == set()
+
+
+def test_a_signal_that_is_not_sent_before_the_end_is_a_breach() -> None:
+    one = on_kubernetes(checkpoint=Checkpoint("USR1", Ms(90_000)))
+    found = training(one)
+    pod = found[0]["spec"]["template"]["spec"]
+    pod["terminationGracePeriodSeconds"] = 90
+    assert {breach.law for breach in check(one, "kubernetes", found, ALLOWED)} == {"time"}
+    told = "kill -s USR1 1; while kill -0 1; do sleep 1; done"
+    pod["containers"][0]["lifecycle"] = {"preStop": {"exec": {"command": ["/bin/sh", "-c", told]}}}
+    assert not check(one, "kubernetes", found, ALLOWED)
+
+
+def test_replicas_are_left_out_only_where_something_scales_them() -> None:
+    one = on_kubernetes(workload="service", most_workers=2)
+    (deployment, *_) = serving(one)
+    laws = [(breach.law, breach.path) for breach in check(one, "kubernetes", [deployment], ALLOWED)]
+    assert laws == [("gang", "objects[0].spec.replicas")]

@@ -214,3 +214,10 @@ def test_a_change_of_what_a_local_site_runs_is_a_breach(law: Law, changes: dict[
     one = replace(work(), at=LOCAL)
     clear = Allowed(clear=frozenset({"hunter2-hunter2"}))
     assert {breach.law for breach in check(one, "local", local(one, **changes), clear)} == {law}
+
+
+def test_an_array_has_the_runs_that_were_asked_for() -> None:
+    one = work(workers=4)
+    found = made(one, array=50)
+    assert not check(one, "slurm", found, Allowed(runs=50))
+    assert {breach.law for breach in check(one, "slurm", found, Allowed(runs=5))} == {"gang"}

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.core.scheduling.worlds import World, node, quota, shape
 
-from windlass.core.scheduling.calibration import ENOUGH, FIRST_GUESS, KEPT, Scores
+from windlass.core.scheduling.calibration import ENOUGH, FEW, FIRST_GUESS, KEPT, Calibration, Scores
 from windlass.core.scheduling.engine import foretell
 from windlass.core.scheduling.model import Estimate, Options
 from windlass.core.units import Ms
@@ -86,3 +86,26 @@ def test_few_scores_are_no_measure_and_old_ones_are_forgotten() -> None:
         scores.add(2000)
     assert scores.bounds() == (2000, 2000)
     assert len(scores.ordered) == KEPT
+
+
+def test_where_waits_are_shorter_than_limits_say_the_next_is_told_a_shorter_one() -> None:
+    learned = Calibration()
+    hour = Ms(3_600_000)
+    for number in range(FEW):
+        assert learned.likely("h100", Ms(0), hour) == hour, "not from so few"
+        learned.tell(f"w{number}", "h100", Ms(0), hour)
+        learned.started(f"w{number}", "h100", Ms(450_000))
+    assert learned.likely("h100", Ms(0), hour) == 450_000
+    assert learned.likely("l40s", Ms(0), hour) == hour, "each class has its own past"
+
+
+def test_what_was_told_shorter_is_not_learned_as_if_it_had_been_computed_so() -> None:
+    """Else the correction would undo itself as soon as it is right."""
+    learned = Calibration()
+    hour = Ms(3_600_000)
+    for number in range(5 * ENOUGH):
+        learned.tell(f"w{number}", "h100", Ms(0), learned.likely("h100", Ms(0), hour))
+        learned.started(f"w{number}", "h100", Ms(450_000))
+    assert abs(learned.likely("h100", Ms(0), hour) - 450_000) < 10_000
+    low, high = learned.interval("h100", Ms(0), hour)
+    assert low <= learned.likely("h100", Ms(0), hour) <= high

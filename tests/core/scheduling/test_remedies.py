@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.core.scheduling.random_scenarios import scenario
+from tests.core.scheduling.worlds import TWO_NODES, World, on, quota, shape
 
 from windlass.core.scheduling.engine import cycle, new_state
 from windlass.core.scheduling.model import Adopted, NodesChanged, QuotasChanged, Submitted
@@ -120,3 +121,14 @@ def test_work_held_back_by_priority_starts_when_those_it_names_are_gone() -> Non
             # Who was held back with it may be quicker; then it lacks what they took, and says so.
             assert entry is None or entry["cause"] in ("quota", "capacity", "fragmentation"), (seed, entry)
     assert held_back > 15
+
+
+def test_a_raise_is_no_larger_than_what_is_missing_where_a_sibling_has_gone_beyond() -> None:
+    """a keeps 8 for itself; b, without a guarantee, holds 5 for which team's ceiling left no room."""
+    tree = (quota("org"), quota("team", "org", 8, 8), quota("a", "team", 8, None, 0), quota("b", "team", 0))
+    world = World(TWO_NODES, tree)
+    world.adopt("b1", shape("b", 5), on(("n1", (0, 1, 2, 3, 4))))
+    assert {(step.limit, step.by) for step in raises(world.state, shape("a", 4))} == {
+        ("max", 1000),
+        ("guaranteed", 1000),
+    }

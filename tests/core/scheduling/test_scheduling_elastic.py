@@ -81,3 +81,14 @@ def test_running_gangs_stay_as_they_are_where_nobody_can_make_them_grow() -> Non
     assert (len(workers(world, "gang")), world.outcome.grown) == (1, ())
     world.submit("second", shape("a", 1, workers=4, min_workers=1))
     assert len(workers(world, "second")) == 4
+
+
+def test_what_a_gang_borrows_does_not_count_for_one_that_grew_before_it() -> None:
+    world = World(quotas=(quota("a", None, 5), quota("c", None, 3)))
+    firm = world.arrival("firm", shape("c", 1, workers=2, min_workers=1, preemptible=False))
+    loose = world.arrival("loose", shape("c", 1, workers=2, min_workers=1))
+    world.send(firm, loose)
+    assert {admit.id: (len(admit.placement.workers), admit.borrowed) for admit in world.outcome.admitted} == {
+        "firm": (2, 0),
+        "loose": (2, 1000),
+    }

@@ -67,6 +67,14 @@ def test_the_engine_asks_to_be_woken_when_a_minimum_runtime_ends() -> None:
     assert wake_at(world.state) is None
 
 
+def test_looking_again_before_anything_changed_does_not_forget_when_to_wake() -> None:
+    world = World(quotas=(quota("a", None, 8, 8),), now=100)
+    world.adopt("low", shape("a", 8, priority=1, min_runtime=600), on(("n1", ALL)), since=0)
+    world.submit("high", shape("a", 8, priority=2))
+    world.send(*(world.arrival(f"behind-{size}", shape("a", size, priority=1)) for size in (1, 2)))
+    assert wake_at(world.state) == 600_000
+
+
 def test_work_that_does_not_preempt_waits() -> None:
     world = lent()
     world.submit("b1", shape("b", 8, preempts=False))

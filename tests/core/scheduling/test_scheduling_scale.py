@@ -87,3 +87,26 @@ def test_a_plan_costs_less_than_50_milliseconds(crowded: World) -> None:
 
 def test_a_release_does_not_scan_those_who_wait(crowded: World) -> None:
     assert best(20, lambda i: crowded.release(f"r{i}")) < 50e-3
+
+
+def test_a_release_does_not_ask_every_tenant_for_every_line() -> None:
+    """Everybody borrows, nobody may be asked to leave yet, and each tenant waits in lines of its own."""
+    tenants = [f"t{i}" for i in range(400)]
+    fleet = tuple(node(f"n{i:04}") for i in range(len(tenants)))
+    world = World(
+        fleet, (quota("org"), *(quota(name, "org", 4) for name in tenants), quota("idle", "org", 1600))
+    )
+    held = [
+        Running(f"r{i}", shape(name, 8, min_runtime=10_000), Ms(0), Ms(0), on((f"n{i:04}", tuple(range(8)))))
+        for i, name in enumerate(tenants)
+    ]
+    world.send(*(Adopted(work) for work in held))
+    world.send(
+        *(
+            world.arrival(f"{name}-{size}", shape(name, size), i)
+            for i, name in enumerate(tenants)
+            for size in (1, 8)
+        )
+    )
+    assert len(world.state.lines.by_shape) == 2 * len(tenants)
+    assert best(5, lambda i: world.release(f"r{i}")) < 150e-3

@@ -29,6 +29,8 @@ from windlass.core.scheduling.model import (
     Waiting,
     WorkerPlacement,
 )
+from windlass.core.scheduling.placement import has_room
+from windlass.core.scheduling.room import lacks_room
 from windlass.core.units import GPU, MilliGpu, Ms
 
 CLASS = "h100"
@@ -143,6 +145,19 @@ def check_laws(state: State) -> None:
     _nothing_twice(state)
     _no_ceiling_passed(state)
     _everybody_knows_why(state)
+    _what_is_remembered_is_true(state)
+
+
+def _what_is_remembered_is_true(state: State) -> None:
+    """Who had no room, whose share is how large, who borrows: as if looked up for the first time."""
+    for line in state.lines.by_shape.values():
+        asked, avoid = line.shape, state.avoided(line.shape)
+        assert lacks_room(state, line) == (not has_room(state.fleet, asked, asked.fewest, avoid=avoid))
+        pool = state.pool(asked)
+        assert state.tree.share(asked.queue, asked.gpu_class) == pool.share()
+        for tree in (pool, state.future_pool(asked)):
+            for above in tree.path:
+                assert set(above.over) == {child for child in above.children if child.use > child.pool}
 
 
 def _nothing_twice(state: State) -> None:

@@ -17,10 +17,11 @@ from windlass.contracts import api
 from windlass.control.billing.currencies import recount_budgets, refuse_mixed_money
 from windlass.control.billing.prices import Prices, stored_timeline
 from windlass.control.catalog.users import refuse_breaking
-from windlass.control.db import accounts, components, documents, events, keys, ledger
+from windlass.control.db import accounts, components, documents, events, keys, ledger, nodes, workloads
 from windlass.control.db.idempotency import Answer, Once, keep, replay
 from windlass.control.db.port import Store, Tx
 from windlass.control.identity.scopes import Scope, system_scope
+from windlass.control.sites import presence
 from windlass.core.catalog.changes import Change, apply_documents, delete_document
 from windlass.core.catalog.snapshot import EMPTY, Catalog
 from windlass.core.documents.kinds import Document, DocumentKey
@@ -154,16 +155,7 @@ class CatalogKeeper:
                 )
             change = delete_document(self.current, key, expected=expected)
             await refuse_breaking(tx, self.current, change.catalog)
-            if key.kind == "Tenant":
-                # A later tenant of that name is another one.
-                await accounts.delete_all_of(tx, key.name)
-                await ledger.forget_spent(tx, key.name)
-                for id in await keys.revoke_all_of(tx, key.name, now):
-                    await events.emit(tx, now, "key.revoked", id, tenant=key.name)
-            if key.kind == "IdentityProvider":
-                # Nor is a later provider of that name the one whose logins were exchanged.
-                for row in await keys.revoke_exchanged_by(tx, key.name, now):
-                    await events.emit(tx, now, "token.revoked", row["id"], tenant=row["tenant"])
+            await _take_along(tx, key, change.catalog, now)
             await self._store_change(tx, change, now, request_id)
             await keep(tx, once, Answer(204, "{}"), now)
             await self._replace(tx, change.catalog)
@@ -261,3 +253,33 @@ def _answer(change: Change, revision: int) -> api.ApplyAnswer:
         for outcome in change.outcomes
     ]
     return api.ApplyAnswer(results=results, revision=revision)
+
+
+async def _take_along(tx: Tx, key: DocumentKey, following: Catalog, now: Ms) -> None:
+    """What goes with a document that is deleted."""
+    if key.kind == "Tenant":
+        # A later tenant of that name is another one.
+        await accounts.delete_all_of(tx, key.name)
+        await ledger.forget_spent(tx, key.name)
+        for id in await keys.revoke_all_of(tx, key.name, now):
+            await events.emit(tx, now, "key.revoked", id, tenant=key.name)
+    if key.kind == "Site" and key.name not in following.sites:  # `local` is there again, as it was shipped
+        await _close_site(tx, key.name, now)
+    if key.kind == "IdentityProvider":
+        # Nor is a later provider of that name the one whose logins were exchanged.
+        for row in await keys.revoke_exchanged_by(tx, key.name, now):
+            await events.emit(tx, now, "token.revoked", row["id"], tenant=row["tenant"])
+
+
+async def _close_site(tx: Tx, site: str, now: Ms) -> None:
+    """A later site of that name is another one: it has other machines, and an agent with another key."""
+    if users := await workloads.paths_at(tx, site):
+        raise Conflict(
+            f"the site {site} is in use by {', '.join(users)}",
+            remedy="cancel what runs there, and wait until its agent has told that it ended",
+        )
+    await nodes.replace(tx, site, ())
+    await presence.forget(tx, site)
+    await events.emit(tx, now, "site.nodes", site, tenant=None, data={"nodes": 0})
+    for id in await keys.revoke_all_at(tx, site, now):
+        await events.emit(tx, now, "key.revoked", id, tenant=None)

@@ -39,6 +39,13 @@ REMEDIES = {
     "starting": "the site is starting it",
 }
 
+NEVER = {
+    "quota": "ask for fewer GPUs, or for larger envelopes: whatever ends, it cannot start; work that may not"
+    " be preempted can borrow with `preemptible: true`; `windlass quota show` tells what is yours",
+    "capacity": "ask for fewer GPUs or smaller workers: whatever ends, the nodes there are have no room",
+    "fragmentation": "ask for smaller workers: whatever ends, the nodes there are have no place for it",
+}
+"""Of work that can never run under the present catalog and on the present nodes."""
 
 PREEMPTIONS = {
     "reclaim": "a lender took back its guarantee",
@@ -85,7 +92,7 @@ def waiting_reason(plane: ControlPlane, scope: Scope, path: str) -> api.StatusRe
     return api.StatusReason(
         cause=cause.cause,
         message=heard(plane, scope, cause.message),
-        remedy=REMEDIES.get(cause.cause, ""),
+        remedy=_in_general(cause),
     )
 
 
@@ -176,10 +183,17 @@ def _waiting(
 
 def _remedy(plane: ControlPlane, scope: Scope, cause: LineCause | None) -> str:
     """What the engine found would help, and what can be done about such a cause in general."""
-    general = REMEDIES.get(cause.cause if cause else "starting", "")
-    if cause is None or not cause.remedy:
+    if cause is None:
+        return REMEDIES["starting"]
+    general = _in_general(cause)
+    if not cause.remedy:
         return general
     return f"{heard(plane, scope, cause.remedy)} {general[:1].upper()}{general[1:]}."
+
+
+def _in_general(cause: LineCause) -> str:
+    told = REMEDIES.get(cause.cause, "")
+    return NEVER.get(cause.cause, told) if cause.never else told
 
 
 def _settled(

@@ -90,7 +90,7 @@ def _inherited(plane: ControlPlane, at: Parts) -> list[api.QuotaLine]:
 
 
 def _line(plane: ControlPlane, key: Key, quota: GpuQuota) -> api.QuotaLine:
-    """`available` is what the scope could get now, its own and borrowed, if nodes have room."""
+    """`available` is what the scope could get now, its own and borrowed, as far as nodes have room."""
     scope = scope_name(key)
     pool = plane.scheduler.state.tree.pool(scope, quota.profile_class)
     return api.QuotaLine(
@@ -100,8 +100,16 @@ def _line(plane: ControlPlane, key: Key, quota: GpuQuota) -> api.QuotaLine:
         max=format_gpus(quota.max) if quota.max is not None else None,
         used=format_gpus(pool.held),
         borrowed=format_gpus(pool.borrowed),
-        available=format_gpus(max(0, pool.free())),
+        available=format_gpus(MilliGpu(min(pool.free(), _room(plane, key[0], quota.profile_class)))),
     )
+
+
+def _room(plane: ControlPlane, tenant: str, gpu_class: str) -> int:
+    """What nobody holds of the class, on nodes that are ready at sites the tenant may use."""
+    rooms = plane.scheduler.state.fleet.classes.get(gpu_class)
+    if rooms is None:
+        return 0
+    return sum(rooms.free_by_site.get(site, 0) for site in plane.catalog.current.sites_for(tenant))
 
 
 def _parts(key: Key) -> Parts:

@@ -26,6 +26,7 @@ _BY_ACCOUNT = (
 _PAGE = "SELECT * FROM api_keys WHERE id > $1 AND kind = $3{filters} ORDER BY id LIMIT $2"
 _USED = "UPDATE api_keys SET last_used_ms = $2 WHERE id = $1"
 _REVOKE_TENANT = "UPDATE api_keys SET revoked_ms = $2 WHERE tenant = $1 AND revoked_ms IS NULL RETURNING id"
+_REVOKE_SITE = "UPDATE api_keys SET revoked_ms = $2 WHERE site = $1 AND revoked_ms IS NULL RETURNING id"
 _REVOKE = "UPDATE api_keys SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL"
 _REVOKE_EXCHANGED = "UPDATE api_keys SET revoked_ms = $2 WHERE parent = $1 AND revoked_ms IS NULL"
 _REPLACE = "UPDATE api_keys SET replaced_by = $2, expires_ms = $3 WHERE id = $1"
@@ -134,3 +135,9 @@ async def revoke_all_of(tx: Tx, tenant: str, at: Ms) -> list[str]:
     """The tenant is gone, and so is everybody who acted for it. Their ids."""
     assert tx.scope.covers(tenant), "a tenant ends its own keys only"
     return sorted(row["id"] for row in await tx.rows(_REVOKE_TENANT, tenant, at))
+
+
+async def revoke_all_at(tx: Tx, site: str, at: Ms) -> list[str]:
+    """The site is gone, and so is its agent. Their ids."""
+    assert tx.scope.tenant is None, "sites are the platform's own"
+    return sorted(row["id"] for row in await tx.rows(_REVOKE_SITE, site, at))

@@ -1,7 +1,7 @@
 """The schema and how it grows: numbered steps, applied at start under a lock, never backwards.
 
 A step, once released, is never edited. The statements keep to what SQLite and PostgreSQL share: TEXT,
-BIGINT, plain and partial indexes. What differs is said in `_as_sqlite` and `_as_postgres`.
+BIGINT, plain and partial indexes. What differs is said in `_as_sqlite` and in pg_migrations.py.
 
 Replicas are upgraded one after the other, so a step must leave a schema on which the release before it
 still works: it adds tables, and columns with a default; what it replaces goes in the release after.
@@ -14,14 +14,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from windlass.core.errors import Unavailable
-
-if TYPE_CHECKING:
-    from windlass.control.db.pg_connections import Connection
 
 STEPS: tuple[str, ...] = (
     "0001_spine.sql",
@@ -33,12 +28,10 @@ STEPS: tuple[str, ...] = (
     "0007_types.sql",
 )
 
-_CREATE = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL, serves BIGINT NOT NULL)"
-_READ = "SELECT version, serves FROM schema_version"
+CREATE = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL, serves BIGINT NOT NULL)"
+READ = "SELECT version, serves FROM schema_version"
 _FORGET = "DELETE FROM schema_version"
 _WRITE = "INSERT INTO schema_version (version, serves) VALUES ({version:d}, {serves:d})"
-_MIGRATING = 7420_002
-"""The advisory lock under which PostgreSQL's schema grows."""
 
 
 def migrate(connection: sqlite3.Connection, known: Sequence[str] | None = None) -> None:
@@ -46,9 +39,9 @@ def migrate(connection: sqlite3.Connection, known: Sequence[str] | None = None) 
     texts = known if known is not None else steps()
     connection.execute("BEGIN IMMEDIATE")
     try:
-        connection.execute(_CREATE)
-        row = connection.execute(_READ).fetchone()
-        for statement in _missing(texts, (row[0], row[1]) if row else None, _as_sqlite):
+        connection.execute(CREATE)
+        row = connection.execute(READ).fetchone()
+        for statement in missing(texts, (row[0], row[1]) if row else None, _as_sqlite):
             connection.execute(statement)
         connection.execute("COMMIT")
     except BaseException:
@@ -57,23 +50,7 @@ def migrate(connection: sqlite3.Connection, known: Sequence[str] | None = None) 
         raise
 
 
-async def migrate_postgres(connection: Connection, known: Sequence[str] | None = None) -> None:
-    """The same on PostgreSQL; of several replicas that start together one does it, the others wait."""
-    texts = known if known is not None else steps()
-    await connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock({_MIGRATING})")
-    try:
-        await connection.execute(_CREATE)
-        row = await connection.fetchrow(_READ)
-        for statement in _missing(texts, (row[0], row[1]) if row else None, _as_postgres):
-            await connection.execute(statement)
-        await connection.execute("COMMIT")
-    except BaseException:
-        with suppress(Exception):  # what went wrong first is what counts
-            await connection.execute("ROLLBACK")
-        raise
-
-
-def _missing(texts: Sequence[str], found: tuple[int, int] | None, adapt: Callable[[str], str]) -> list[str]:
+def missing(texts: Sequence[str], found: tuple[int, int] | None, adapt: Callable[[str], str]) -> list[str]:
     """The statements that bring a database from what was found to the last step."""
     version, serves = found or (0, 0)
     refuse_newer(version, serves, len(texts))
@@ -108,11 +85,6 @@ def steps() -> list[str]:
 
 def _as_sqlite(text: str) -> str:
     return text.replace("/* clustered */", "WITHOUT ROWID")
-
-
-def _as_postgres(text: str) -> str:
-    """Text sorts by its bytes, as it does on SQLite, whatever language the database was made for."""
-    return re.sub(r"\bTEXT\b", 'TEXT COLLATE "C"', text)
 
 
 def _statements(text: str) -> list[str]:

@@ -25,11 +25,12 @@ ANSWER_S = 40.0
 """When the server has not kept its own limits by then, nobody is there."""
 FROZEN_S = 3
 """How long a transaction may stand still before the server ends it."""
+LOCK_TIMEOUT = "15s"
 _LIMITS = {
     "application_name": "windlass",
     "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
     "statement_timeout": "30s",
-    "lock_timeout": "15s",
+    "lock_timeout": LOCK_TIMEOUT,
     "tcp_user_timeout": f"{FROZEN_S}s",
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
@@ -37,7 +38,7 @@ _LIMITS = {
     "timezone": "UTC",
 }
 _WAIT_S = 5.0
-_FOR_EVER_S = 1e6
+FOR_EVER_S = 1e6
 
 AWAY: tuple[type[BaseException], ...] = (
     OSError,
@@ -54,6 +55,13 @@ AWAY: tuple[type[BaseException], ...] = (
 
 NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched)
 """The database answers, and is on its way: it recovers, or no server takes writes yet."""
+
+
+OVERTAKEN = (asyncpg.InvalidCachedStatementError, asyncpg.DeadlockDetectedError)
+"""The schema changed under a transaction, which was rolled back: the same again finds the new one."""
+
+TURN = 7420_001
+"""The advisory lock every transaction that writes begins with."""
 
 
 class Connection(Protocol):
@@ -172,7 +180,7 @@ async def commit(connection: Connection, ending: str) -> None:
     """The last message of a transaction. One that takes too long is left alone, never cancelled: where a
     commit waits for a synchronous standby, cancelling makes it visible, and the next who asks would be told
     of something that a failover can still lose. Left alone it is seen by nobody until the standby has it."""
-    ended = asyncio.ensure_future(connection.execute(ending, timeout=_FOR_EVER_S))
+    ended = asyncio.ensure_future(connection.execute(ending, timeout=FOR_EVER_S))
     done, _ = await asyncio.wait({ended}, timeout=ANSWER_S)
     if not done:
         connection.terminate()
@@ -200,6 +208,7 @@ class Readers:
     def __init__(self, url: str, most: int) -> None:
         self._url = url
         self._free: deque[Connection] = deque()
+        self._used: set[Connection] = set()
         self._places = asyncio.Semaphore(most)
         self._closed = False
         self._drops = 0
@@ -217,6 +226,7 @@ class Readers:
         drops = self._drops
         try:
             connection = self._free.pop() if self._free else await self._opened()
+            self._used.add(connection)
             yield connection
             await connection.execute(f"COMMIT; {_BEGIN}")
         except BaseException:
@@ -229,6 +239,8 @@ class Readers:
             else:
                 self._free.append(connection)
         finally:
+            if connection is not None:
+                self._used.discard(connection)
             self._places.release()
 
     async def _opened(self) -> Connection:
@@ -241,6 +253,12 @@ class Readers:
         self._drops += 1
         while self._free:
             self._free.pop().terminate()
+
+    def hang_up(self) -> None:
+        """Nobody is there: whoever waits for an answer waits no longer."""
+        self.drop()
+        for connection in self._used:
+            connection.terminate()
 
     async def close(self) -> None:
         self._closed = True

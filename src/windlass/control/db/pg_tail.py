@@ -18,6 +18,8 @@ from windlass.core.errors import Unavailable
 
 CHANNEL = "windlass_events"
 _PERIOD_S = 1.0
+_GATHER_S = 0.02
+"""What others commit meanwhile is read in one go: who follows a busy replica costs a fraction of it."""
 
 
 class Tail:
@@ -29,9 +31,10 @@ class Tail:
         self._url = url
         self._after = after
         self._load = load
+        self.last: EventRow | None = None  # what was told last
         self._look = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None  # where we listen
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._follow(), name="events of others")
@@ -40,8 +43,8 @@ class Tail:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._connection is not None:
-            self._connection.terminate()
+        if self.connection is not None:
+            self.connection.terminate()
 
     @property
     def seen(self) -> int:
@@ -65,7 +68,7 @@ class Tail:
             try:
                 await self._subscribe()
                 while rows := await self._load(self._after):
-                    self._tell([_event(row) for row in rows if row["id"] > self._after])
+                    self._tell([event_of(row) for row in rows if row["id"] > self._after])
             except (Unavailable, asyncpg.PostgresError, *AWAY):
                 self._unsubscribe()
             try:
@@ -73,31 +76,32 @@ class Tail:
                     await self._look.wait()
             except TimeoutError:
                 continue
+            await asyncio.sleep(_GATHER_S)
             self._look.clear()
 
     def _tell(self, events: Sequence[EventRow]) -> None:
         if not events:
             return
-        self._after = events[-1].id
+        self._after, self.last = events[-1].id, events[-1]
         for listener in self.listeners:
             listener(events)
 
     async def _subscribe(self) -> None:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await connect(self._url)
-            await self._connection.add_listener(CHANNEL, self._heard)
+        if self.connection is None or self.connection.is_closed():
+            self.connection = await connect(self._url)
+            await self.connection.add_listener(CHANNEL, self._heard)
 
     def _heard(self, _connection: object, session: int, _channel: str, _payload: str) -> None:
         if session != self.own:
             self._look.set()
 
     def _unsubscribe(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
+        if self.connection is not None:
+            self.connection.terminate()
+            self.connection = None
 
 
-def _event(row: Row) -> EventRow:
+def event_of(row: Row) -> EventRow:
     return EventRow(
         row["id"], row["at_ms"], row["type"], row["tenant"], row["subject"], row["actor"], row["data"]
     )

@@ -104,6 +104,9 @@ class Tx(Protocol):
         ...
 
 
+SILENT_S = 5.0
+"""A database that is well answers sooner. By then another replica leads."""
+
 Work = Callable[[Tx], Awaitable[T]]
 Listener = Callable[[Sequence[EventRow]], None]
 
@@ -120,6 +123,11 @@ class Store(Protocol):
     def before_units(self, prepare: Callable[[Tx], Awaitable[None]]) -> None:
         """Call `prepare` at the beginning of every transaction, before its units: what they rely on in
         memory must be as new as what is stored."""
+        ...
+
+    @property
+    def silent_s(self) -> float:
+        """How long the database has not been heard of: what is in memory is of so long ago."""
         ...
 
     async def close(self) -> None: ...

@@ -20,10 +20,12 @@ from typing import Any
 
 import asyncpg
 
-from windlass.control.db.migrations import migrate_postgres
+from windlass.control.db import port
 from windlass.control.db.pg_connections import (
     AWAY,
     NOT_YET,
+    OVERTAKEN,
+    TURN,
     Connection,
     Readers,
     commit,
@@ -32,7 +34,8 @@ from windlass.control.db.pg_connections import (
     unknown_outcome,
 )
 from windlass.control.db.pg_many import Gathered, arrays, for_many
-from windlass.control.db.pg_tail import CHANNEL, Tail
+from windlass.control.db.pg_migrations import migrate_postgres
+from windlass.control.db.pg_tail import CHANNEL, Tail, event_of
 from windlass.control.db.port import Listener, Row, T, Tx, Work
 from windlass.control.db.turns import Turns
 from windlass.control.db.unit import Numbers, UnitOfWork
@@ -42,13 +45,12 @@ from windlass.core.units import Ms
 from windlass.runtime.logging import warn
 from windlass.runtime.metrics import BATCH_UNITS, COMMIT_SECONDS, COMMITS, STORE_QUEUE
 
-_TURN = 7420_001
-"""The advisory lock every transaction that writes begins with."""
-_BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_TURN})"
+_BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({TURN})"
 NUMBERS_AND_TIME = (
     "SELECT name, value, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS at_ms FROM counters"
 )
 _EVENTS = "SELECT * FROM events WHERE id > $1 ORDER BY id LIMIT 1000"
+_EVENT = "SELECT * FROM events WHERE id = $1"
 _BATCH = 64  # enough that a burst shares a turn, few enough that others get theirs soon
 _READERS = 8
 _RECOVERS_S = 60
@@ -121,9 +123,9 @@ class WentBack(Unavailable):
     """The database lacks what this replica has seen in it: a standby that was behind took over, or a copy
     was restored. What is in memory is of a past that did not happen."""
 
-    def __init__(self, seen: int, newest: int) -> None:
+    def __init__(self, seen: int, found: str) -> None:
         super().__init__(
-            f"the database went back in time: its newest event is {newest}, event {seen} was seen in it;"
+            f"the database went back in time: event {seen} was seen in it, and {found};"
             " nothing was changed, and the server begins anew",
             remedy="try again in a few seconds; what was answered lately may be lost",
         )
@@ -174,6 +176,7 @@ class PostgresStore:
         self._prepare: list[Callable[[Tx], Awaitable[None]]] = []
         self._closed = False
         self._offset_ms: float = 0.0
+        self._heard = monotonic()
         self._tail = Tail(url, newest, self._events_after)
         self._gone_back: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -186,6 +189,11 @@ class PostgresStore:
     def clock(self) -> Ms:
         """The database's time, the same for every replica whatever its own clock says."""
         return Ms(round(monotonic() * 1000 + self._offset_ms))
+
+    @property
+    def silent_s(self) -> float:
+        """The tail asks every second, whatever else is asked."""
+        return monotonic() - self._heard
 
     async def follow_until_it_goes_back(self) -> None:
         """For ever, or until WentBack: then nothing in memory is worth keeping."""
@@ -208,7 +216,7 @@ class PostgresStore:
     async def read(self, scope: Scope, work: Work[T], *, scan: bool = False) -> T:  # noqa: ARG002 (SQLite's)
         try:
             return await self._look(scope, work)
-        except AWAY:
+        except (*AWAY, *OVERTAKEN):
             self._readers.drop()  # they went stale; a read changes nothing, so it tries once more
         except asyncpg.PostgresError as error:
             raise storage_error(error) from error
@@ -236,14 +244,20 @@ class PostgresStore:
         own: WindlassError | None = None
         async with self._readers.one() as connection:
             try:
-                return await work(PgTx(connection, scope, None, self.clock(), Gathered()))
+                found = await work(PgTx(connection, scope, None, self.clock(), Gathered()))
             except WindlassError as error:
                 own = error
+            else:
+                self._heard = monotonic()
+                return found
         assert own is not None
         raise own
 
     async def _events_after(self, after: int) -> Sequence[Row]:
-        """For the tail: a page of events, after what is in memory has caught up with them."""
+        """For the tail: a page of events, after what is in memory has caught up with them. Whether there are
+        any it asks where it listens: nobody else waits there, so silence there is the database's."""
+        if self._tail.connection is not None and not await self._more_than(after, self._tail.connection):
+            return []
         async with self._readers.one() as connection:
             numbers, at = await self._numbers(connection)
             for prepare in self._prepare:
@@ -252,22 +266,46 @@ class PostgresStore:
                 return []
             return await connection.fetch(_EVENTS, after)
 
+    async def _more_than(self, after: int, listening: Connection) -> bool:
+        try:
+            async with asyncio.timeout(port.SILENT_S):
+                numbers, _ = await self._numbers(listening)
+        except TimeoutError:
+            # Whoever waits for it is told now, and does not have to find out alone.
+            self._readers.hang_up()
+            if self._writer is not None:
+                self._writer.terminate()
+            raise
+        return numbers.values["event"] > after
+
     async def _numbers(self, connection: Connection) -> tuple[Numbers, Ms]:
         asked, seen = monotonic(), self._tail.seen
         rows = await connection.fetch(NUMBERS_AND_TIME)
         answered, numbers = monotonic(), Numbers(rows)
+        self._heard = answered
         if numbers.values["event"] < seen:
-            error = WentBack(seen, numbers.values["event"])
-            if not self._gone_back.done():
-                self._gone_back.set_exception(error)
-                self._gone_back.exception()  # whoever asked is told below, whether or not somebody follows
-            raise error
+            raise self._went_back(seen, f"its newest is {numbers.values['event']}")
         at = Ms(rows[0]["at_ms"])
         # It was read at some time between the two. What is known already stands if it agrees, so that a
         # slow answer does not move the clock, and a server with another time does.
         lowest, highest = at - answered * 1000, at - asked * 1000
         self._offset_ms = min(max(self._offset_ms, lowest), highest)
         return numbers, at
+
+    async def _same_past(self, connection: Connection) -> None:
+        """A server that was not there for a while may find one that went back and went on, beyond what it
+        has seen. Another past comes only with another connection."""
+        last = self._tail.last
+        row = await connection.fetchrow(_EVENT, last.id) if last is not None else None
+        if last is not None and row is not None and event_of(row) != last:
+            raise self._went_back(last.id, "it is another one now")
+
+    def _went_back(self, seen: int, found: str) -> WentBack:
+        error = WentBack(seen, found)
+        if not self._gone_back.done():
+            self._gone_back.set_exception(error)
+            self._gone_back.exception()  # whoever asked is told, whether or not somebody follows
+        return error
 
     # --- writes: one task, turn after turn, for as long as somebody waits ------------------------------
 
@@ -278,9 +316,9 @@ class PostgresStore:
         finally:
             self._writing = None
 
-    async def _turn(self, alone: _Pending | None = None) -> None:
+    async def _turn(self, alone: _Pending | None = None, *, again: bool = False) -> None:
         """One transaction with the units that wait when our turn has come (or one that failed among
-        others)."""
+        others, or was overtaken: then `again`)."""
         batch: list[_Pending] = []
         committing = False
         try:
@@ -301,7 +339,7 @@ class PostgresStore:
             COMMIT_SECONDS.observe(monotonic() - began)
             COMMITS.labels("done").inc()
         except (_Again, asyncpg.PostgresError, *AWAY, Unavailable) as error:
-            await self._failed(batch, alone, error, committing=committing)
+            await self._failed(batch, alone, error, committing=committing, again=again)
         else:
             self._acknowledge(batch)
 
@@ -331,9 +369,16 @@ class PostgresStore:
             _answer(pending)
 
     async def _failed(
-        self, batch: list[_Pending], alone: _Pending | None, error: BaseException, *, committing: bool
+        self,
+        batch: list[_Pending],
+        alone: _Pending | None,
+        error: BaseException,
+        *,
+        committing: bool,
+        again: bool,
     ) -> None:
-        """Nothing of the batch happened. One that failed alone is told so; of several each tries again."""
+        """Nothing of the batch happened. One that failed alone is told so; of several each tries again, and
+        so does one that was overtaken, once."""
         if not isinstance(error, _Again):
             COMMITS.labels("failed").inc()
         for pending in reversed(batch):
@@ -342,10 +387,11 @@ class PostgresStore:
         away = isinstance(error, (*AWAY, Unavailable))
         if away or not await self._rolled_back():
             self._drop_writer()
-        if isinstance(error, _Again | asyncpg.PostgresError) and not away and len(batch) > 1:
-            for pending in batch:
+        overtaken = isinstance(error, OVERTAKEN) and not again
+        if isinstance(error, _Again | asyncpg.PostgresError) and not away and (len(batch) > 1 or overtaken):
+            for pending in batch or ([alone] if alone else []):
                 pending.error, pending.result = None, None
-                await self._turn(alone=pending)
+                await self._turn(alone=pending, again=overtaken)
             return
         told = unknown_outcome() if committing and away else None
         for pending in batch or ([alone] if alone else self._everybody()):
@@ -380,6 +426,7 @@ class PostgresStore:
         if self._writer is None or self._writer.is_closed():
             self._readers.drop()  # they are as old as the one that broke
             self._writer = await connect(self._url)
+            await self._same_past(self._writer)
             self._tail.moved(self._writer.get_server_pid())
         return self._writer
 

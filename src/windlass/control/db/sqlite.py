@@ -124,6 +124,10 @@ class SqliteStore:
     def before_units(self, prepare: Callable[[Tx], Awaitable[None]]) -> None:
         self._prepare.append(prepare)
 
+    @property
+    def silent_s(self) -> float:
+        return 0.0  # it is here
+
     async def unit(self, scope: Scope, work: Work[T]) -> T:
         if self._closed:
             raise Unavailable("the platform is shutting down", remedy="try again in a moment")
@@ -318,6 +322,11 @@ def storage_error(error: sqlite3.Error) -> Unavailable:
         return Unavailable(
             "the data folder cannot be written; nothing was changed",
             remedy="make the folder and its files writable for the user that runs windlass",
+        )
+    if "not a database" in text or "malformed" in text:
+        return Unavailable(
+            f"the database in the data folder is damaged: {text}",
+            remedy="put a backup in its place: `windlass restore FILE --force` keeps what is there",
         )
     return Unavailable(
         f"the database did not take the change: {text}", remedy="see the server's log; try again"

@@ -48,6 +48,7 @@ _MANY = f"SELECT {_COLUMNS} FROM workloads WHERE id = ANY($1)"
 _AFTER = f"SELECT {_STANDING} FROM workloads WHERE seq > $1 ORDER BY seq LIMIT $2"
 _LIVE = f"SELECT {_STANDING} FROM workloads WHERE finished_ms IS NULL AND id > $1 ORDER BY id LIMIT $2"
 _WANTED = "SELECT id, generation FROM workloads WHERE site = $1 AND want <> '' ORDER BY id"
+_PATHS_AT = "SELECT path FROM workloads WHERE site = $1 AND want <> '' ORDER BY path LIMIT 20"
 _LAST_TRANSITIONS = (
     "SELECT workload, MAX(n) AS n, MAX(at_ms) AS at_ms FROM transitions WHERE workload = ANY($1)"
     " GROUP BY workload"
@@ -288,6 +289,12 @@ async def wanted_at(tx: Tx, site: str) -> dict[str, int]:
     """What a site has to do something about: the generation of each, by id."""
     assert tx.scope.tenant is None, "sites are the platform's own"
     return {row["id"]: row["generation"] for row in await tx.rows(_WANTED, site)}
+
+
+async def paths_at(tx: Tx, site: str) -> list[str]:
+    """Some of what a site has to do something about, for a message."""
+    assert tx.scope.tenant is None, "sites are the platform's own"
+    return [row["path"] for row in await tx.rows(_PATHS_AT, site)]
 
 
 async def transitions(tx: Tx, id: str, submitted: Ms) -> list[tuple[Ms, Phase, str]]:

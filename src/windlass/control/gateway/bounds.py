@@ -1,6 +1,7 @@
 """How much the process holds for its askers at once, and what a request costs them.
 
-A request is charged in units: a read one, a write two and one for every 4 KiB of its body.
+A request is charged in units: a read one, a write two, and one more for every 4 KiB of the body and of the
+answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ READ, WRITE = 1, 2
 BYTES_PER_UNIT = 4096
 
 
-def body_cost(size: int) -> int:
+def size_cost(size: int) -> int:
     return size // BYTES_PER_UNIT
 
 

@@ -16,6 +16,7 @@ from windlass.control.db.workloads import WorkloadRecord
 from windlass.control.gateway.once import once
 from windlass.control.gateway.operations import event_cursor, event_wire
 from windlass.control.gateway.request import MAX_TAIL, MAX_WORKER, Request, Response, Stream, answer
+from windlass.core.catalog.snapshot import LOCAL_SITE
 from windlass.core.errors import BadRequest, NotFound
 from windlass.core.lifecycle import Phase
 
@@ -104,13 +105,19 @@ class Components:
             )
         if worker >= run.shape.workers:
             raise BadRequest(f"it has workers 0 to {run.shape.workers - 1}", remedy="choose one of them")
-        source = self._plane.logs or self._plane.remote_logs.at(run.site)
+        source = self._source(run.site)
         offset = -request.whole("tail", 0, most=MAX_TAIL) if "tail" in request.query else 0
         first = await source.read_log(run.id, attempt, worker, offset=offset, limit=_CHUNK)
         follow = request.flag("follow")
         return Stream(
             _log(source, run.id, attempt, worker, first, follow=follow), b"text/plain; charset=utf-8"
         )
+
+    def _source(self, site: str) -> LogSource:
+        """The embedded site is read here; any other through its agent."""
+        if self._plane.logs is not None and site == LOCAL_SITE:
+            return self._plane.logs
+        return self._plane.remote_logs.at(site)
 
     async def act(self, request: Request) -> Response:
         action = request.parameters["action"]

@@ -21,10 +21,11 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from windlass.control.gateway.bounds import READ, WRITE, bodies, body_cost, streams
+from windlass.control.gateway.bounds import READ, WRITE, bodies, size_cost, streams
 from windlass.control.gateway.confine import confined
 from windlass.control.gateway.limiter import Limited, Limiter, Standing, asker
 from windlass.control.gateway.minutes import Minutes
+from windlass.control.gateway.reading import ReadingTurns, lane
 from windlass.control.gateway.request import Request, Response, Stream
 from windlass.control.gateway.routes import Route, Router
 from windlass.control.identity.authorize import authorize
@@ -76,6 +77,7 @@ class Gateway:
         self._limiter = limiter
         self.bounds = limiter.bounds
         self._streams, self._bodies = streams(self.bounds), bodies(self.bounds)
+        self._reads = ReadingTurns()
         self._tracer = tracer
         self._minutes = minutes
         self._closing = asyncio.Event()
@@ -174,7 +176,7 @@ class Gateway:
         """The answer, with its headers, to what never became a request."""
         request_id = self._ids("req")
         result = problem(error, request_id)
-        REQUESTS.labels("none", "none", str(result.status)).inc()
+        REQUESTS.labels("none", "none", f"{result.status // 100}xx").inc()
         return result, _response_headers(result, request_id)
 
     async def _handle(
@@ -191,7 +193,7 @@ class Gateway:
         served.standing = self._limiter.admit(principal, READ if route.method == "GET" else WRITE)
         proof = authorize(principal, route.action)
         body = await self._body(headers, receive, served) if route.method != "GET" else b""
-        if more := body_cost(len(body)):
+        if more := size_cost(len(body)):
             served.standing = self._limiter.admit(principal, more)
         request = Request(
             method=route.method,
@@ -205,10 +207,22 @@ class Gateway:
             id=served.id,
             trace=served.trace,
         )
-        result = await route.handler(request)
+        result = await self._run(route, request)
         if isinstance(result, Stream):
             return await self._open(result, served, principal)
+        if more := size_cost(len(result.body)):
+            served.standing = self._limiter.charge(principal, more) or served.standing
         return result
+
+    async def _run(self, route: Route, request: Request) -> Response | Stream:
+        if route.method != "GET" or route.action == "site.link":
+            return await route.handler(request)
+        turn = lane(request.principal, asker(request.principal))
+        await self._reads.enter(turn)
+        try:
+            return await route.handler(request)
+        finally:
+            self._reads.leave(turn)
 
     async def _authenticate(self, headers: dict[str, str], scope: Scope) -> Principal:
         """Whoever shows nothing valid is counted by where they ask from."""

@@ -12,6 +12,9 @@ are busy is a new one refused.
 What comes beside the parts of a body (sizes of chunks and what is written after them, trailers) is held to
 the same size as a head. Trailers are not read: a header that comes after the body is one that nobody in
 front of us has seen. An answer to what is no request is never sent in place of another's.
+
+A body that was refused before it was whole is read to its end, for a while, and thrown away: to close while
+the peer still sends would reset the connection, and the answer could be lost with it.
 """
 
 from __future__ import annotations
@@ -28,26 +31,48 @@ from windlass.core.errors import BadRequest, HeadTooLarge, TooSlow, Unavailable,
 from windlass.runtime.metrics import LIMITED
 
 MAX_HEAD = 64 * 1024
+MAX_HEADERS = 100
+"""A header of three bytes costs a hundred and more once it is read."""
+SMALL_HEAD = 8 * 1024
+MAX_LARGE_HEADS = 64 * 1024 * 1024
+"""Of all unfinished heads that are not small: there may be thousands of connections."""
 
-_idle: WeakKeyDictionary[Gateway, dict[Http1, None]] = WeakKeyDictionary()
-"""Connections on which no request is being answered, those that have been so for longest first."""
+
+class _Connections:
+    """Of one gateway."""
+
+    def __init__(self) -> None:
+        self.idle: dict[Http1, None] = {}
+        """Those on which no request is being answered, those that have been so for longest first."""
+        self.large_heads = 0
+
+
+_all: WeakKeyDictionary[Gateway, _Connections] = WeakKeyDictionary()
+
+
+class _TooMany(Exception):
+    """Headers, in one head."""
 
 
 class Http1(HttpToolsProtocol):
     _head_open = True
     _head_size = 0  # since the last byte of a body, if a body is open
     _head_since: float | None = None
+    _headers_seen = 0
+    _held = 0  # of a large head that is not whole
     _looking: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _closing = False
     _answering = False
+    _parting = False  # all was said; what is still to come of the request is let in and not looked at
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         gateway = self.config.app
         assert isinstance(gateway, Gateway)
         self._gateway, self._bounds = gateway, gateway.bounds
-        self._idle = _idle.setdefault(gateway, {})
+        self._shared = _all.setdefault(gateway, _Connections())
+        self._idle = self._shared.idle
 
     # --- connections: so many at once, and none that stays without a word ------------------------------
 
@@ -69,6 +94,7 @@ class Http1(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._idle.pop(self, None)
+        self._hold(0)
         for timer in (self._looking, self._stalled):
             if timer is not None:
                 timer.cancel()
@@ -109,6 +135,8 @@ class Http1(HttpToolsProtocol):
             self._head_since = self.loop.time()
         self._head_size += len(data)
         super().data_received(data)
+        large = self._head_open and self._head_size > SMALL_HEAD and not self.transport.is_closing()
+        self._hold(self._head_size if large else 0)
         # Only of a head that did not end with these bytes: what follows one is its body.
         if self._head_size > MAX_HEAD and not self.transport.is_closing():
             self._refuse(
@@ -118,15 +146,33 @@ class Http1(HttpToolsProtocol):
                 )
             )
 
+    def _hold(self, size: int) -> None:
+        self._shared.large_heads += size - self._held
+        self._held = size
+        if size and self._shared.large_heads > MAX_LARGE_HEADS:
+            LIMITED.labels("head").inc()
+            self._refuse(
+                Unavailable(
+                    "the platform holds as many large unfinished requests as it may",
+                    remedy="try again in a few seconds, with smaller headers",
+                    retry_s=5,
+                )
+            )
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head_open:
-            super().on_header(name, value)
+        if not self._head_open:
+            return
+        self._headers_seen += 1
+        if self._headers_seen > MAX_HEADERS:
+            raise _TooMany  # the parser stops, and asks for `send_400_response`
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._head_open, self._head_since, self._answering = False, None, True
-        self._head_size = 0
+        self._head_size = self._headers_seen = 0
         self._idle.pop(self, None)
         super().on_headers_complete()
+        self.cycle.transport = _Answering(self)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         self._head_size = 0
@@ -135,6 +181,14 @@ class Http1(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._head_open, self._head_size, self._head_since = True, 0, None
+        if self._parting:
+            self.transport.close()
+
+    def part(self) -> None:
+        """The last answer of this connection was sent."""
+        if self._head_open:
+            self.transport.close()
+        self._parting = True
 
     def on_response_complete(self) -> None:
         self._answering = bool(self.pipeline)
@@ -147,9 +201,17 @@ class Http1(HttpToolsProtocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (theirs; it says no more than ours)
-        self._refuse(BadRequest("this is not a request of HTTP/1.1", remedy="/docs lists what can be asked"))
+        if self._headers_seen > MAX_HEADERS:
+            self._refuse(HeadTooLarge(f"there are more than {MAX_HEADERS} headers", remedy="send fewer"))
+        else:
+            self._refuse(
+                BadRequest("this is not a request of HTTP/1.1", remedy="/docs lists what can be asked")
+            )
 
     def _refuse(self, error: WindlassError) -> None:
+        if self._parting:
+            self.transport.close()
+            return
         if self._answering:  # whoever waits for that answer would take this one for it
             self.transport.abort()
             return
@@ -175,3 +237,16 @@ class Http1(HttpToolsProtocol):
     def _give_up(self) -> None:
         LIMITED.labels("reader").inc()
         self.transport.abort()
+
+
+class _Answering:
+    """The transport as an answer uses it; one that is the connection's last closes it when it may."""
+
+    __slots__ = ("_protocol", "is_closing", "write")
+
+    def __init__(self, protocol: Http1) -> None:
+        self._protocol = protocol
+        self.write, self.is_closing = protocol.transport.write, protocol.transport.is_closing
+
+    def close(self) -> None:
+        self._protocol.part()

@@ -239,7 +239,14 @@ def login_info(plane: ControlPlane) -> api.LoginInfo:
     found = sorted(plane.catalog.current.identity_providers.items())
     return api.LoginInfo(
         providers=[
-            api.LoginProvider(name=name, issuer=one.issuer, client_id=one.client_id, scopes=list(one.scopes))
+            api.LoginProvider(
+                name=name,
+                issuer=one.issuer,
+                client_id=one.client_id,
+                scopes=list(one.scopes),
+                audience_parameter=one.audience_parameter,
+                audience=one.audience if one.audience_parameter is not None else None,
+            )
             for name, one in found
         ]
     )

@@ -15,7 +15,7 @@ from windlass.control.gateway.bounds import Limit
 from windlass.control.identity.scopes import Principal
 from windlass.core.bounds import Bounds
 from windlass.core.errors import Reason, TooMany
-from windlass.core.rates import UNIT, Bucket, Rate, full, take
+from windlass.core.rates import UNIT, Bucket, Rate, charge, full, take
 from windlass.core.units import Ms
 from windlass.runtime.metrics import LIMITED
 
@@ -47,6 +47,8 @@ class Buckets(Protocol):
 
     def take(self, key: str, cost: int, now: Ms) -> Standing: ...
 
+    def charge(self, key: str, cost: int, now: Ms) -> Standing: ...
+
 
 class OwnBuckets:
     """Of a process that shares them with nobody."""
@@ -67,6 +69,11 @@ class OwnBuckets:
         bucket, wait_ms = take(bucket, self.rate, cost, now)
         self._buckets[key] = bucket
         return Standing(self.rate, bucket.level, wait_ms)
+
+    def charge(self, key: str, cost: int, now: Ms) -> Standing:
+        bucket = charge(self._buckets.get(key) or full(self.rate, now), self.rate, cost, now)
+        self._buckets[key] = bucket
+        return Standing(self.rate, bucket.level)
 
     def _forget(self, now: Ms) -> None:
         """Those that are full are as good as none; of the rest, the half that was quiet longest."""
@@ -98,6 +105,15 @@ class Limiter:
         if own is None or shared is None:
             return own or shared
         return own if own.level <= shared.level else shared
+
+    def charge(self, principal: Principal, cost: int) -> Standing | None:
+        """For what is known only afterwards: it has passed, and who asks next waits for it."""
+        now, found = self._clock(), []
+        if self._principals.rate.per_s:
+            found.append(self._principals.charge(asker(principal), cost, now))
+        if principal.tenant is not None and self._tenants.rate.per_s:
+            found.append(self._tenants.charge(principal.tenant, cost, now))
+        return min(found, key=lambda standing: standing.level, default=None)
 
     def admit_address(self, address: str) -> Standing | None:
         """For what is asked without a credential, or with a wrong one."""

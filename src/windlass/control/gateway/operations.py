@@ -14,7 +14,7 @@ from windlass.contracts import api
 from windlass.control import slo
 from windlass.control.billing import coverage
 from windlass.control.billing.costs import costs
-from windlass.control.components.explain import waiting_reason
+from windlass.control.components.hearsay import heard
 from windlass.control.components.quota import quota_answer
 from windlass.control.db import components, documents, events, ledger
 from windlass.control.db.narrow import Place
@@ -24,7 +24,7 @@ from windlass.control.identity.scopes import Scope
 from windlass.control.scheduler.fold import Known
 from windlass.core.errors import BadRequest, NotFound
 from windlass.core.metering import Holding, gpu_hours, held
-from windlass.core.scheduling.engine import State, running, waiting_in_order
+from windlass.core.scheduling.engine import State, cause_of, running, waiting_in_order
 from windlass.core.scheduling.model import Running, Waiting
 from windlass.core.units import Ms, format_duration, format_gpus, format_timestamp, parse_duration
 from windlass.runtime.metrics import EVENT_WATCHERS
@@ -40,6 +40,7 @@ _ESTIMATED = 100  # queue entries that get an estimate; those near the front sha
 class Operations:
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
+        self._last_written: tuple[Sequence[EventRow], bytes] = (), b""
 
     # --- queue and quota ------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ class Operations:
 
     def _waiting(self, scope: Scope, item: Waiting, ahead: int, *, guess: bool) -> api.QueueEntry:
         plane = self._plane
-        reason = waiting_reason(plane, scope, item.id)
+        cause = cause_of(plane.scheduler.state, item.id)
         starts = plane.scheduler.forecast.starts(item.id, ahead) if guess else None
         return api.QueueEntry(
             component=item.id,
@@ -85,9 +86,9 @@ class Operations:
             workers=item.shape.workers,
             priority=item.shape.priority,
             submitted_at=format_timestamp(item.submitted),
-            ahead=ahead,
-            cause=reason.cause if reason else "starting",
-            message=reason.message if reason else "",
+            ahead=None if cause is not None and cause.never else ahead,  # it holds no position
+            cause=cause.cause if cause else "starting",
+            message=heard(plane, scope, cause.message) if cause else "",
             estimated_start=format_timestamp(starts) if starts is not None else None,
         )
 
@@ -195,14 +196,16 @@ class Operations:
         try:
             yield b": windlass events\n\n"
             async with aclosing(self._plane.feed.watch(request.scope, after)) as rows:
-                async for row in rows:
-                    if row is None:
-                        yield b": still here\n\n"
-                        continue
-                    data = msgspec.json.encode(event_wire(row))
-                    yield b"id: %d\nevent: %s\ndata: %s\n\n" % (row.id, row.type.encode(), data)
+                async for some in rows:
+                    yield self._written(some) or b": still here\n\n"
         finally:
             EVENT_WATCHERS.dec()
+
+    def _written(self, some: Sequence[EventRow]) -> bytes:
+        """As they are streamed. A thousand watchers are handed the same, one after the other."""
+        if self._last_written[0] is not some:
+            self._last_written = some, b"".join(map(_frame, some))
+        return self._last_written[1]
 
     async def audit(self, request: Request) -> Response:
         limit = request.limit
@@ -326,3 +329,8 @@ def _audit(row: Row) -> api.AuditEntry:
         tenant=row["tenant"],
         detail=msgspec.json.decode(row["detail"]),
     )
+
+
+def _frame(row: EventRow) -> bytes:
+    data = msgspec.json.encode(event_wire(row))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (row.id, row.type.encode(), data)

@@ -63,6 +63,12 @@ class SharedBuckets:
         wait_ms = 0 if share.spend(min(cost, self.rate.burst) * UNIT) else round(PERIOD_S * 1000)
         return Standing(self.rate, share.left, wait_ms)
 
+    def charge(self, key: str, cost: int, now: Ms) -> Standing:
+        share = self.shares.get(key) or self._first(key)
+        self._exchange.grow(now)
+        share.charge(cost * UNIT, most=self.rate.burst * UNIT)
+        return Standing(self.rate, share.left)
+
     def _first(self, key: str) -> Share:
         """Of a bucket that nobody has spoken of. Those who come when there are too many share one."""
         made = Share(first_grant(self.rate, self._exchange.replicas))

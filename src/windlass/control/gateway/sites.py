@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.contracts.agent import LogAnswer, LogQuestions, SiteReport
 from windlass.control.gateway.request import MAX_EVENT, Request, Response, answer
-from windlass.core.errors import BadRequest, NotFound
+from windlass.core.errors import BadRequest, Conflict, NotFound
 
 if TYPE_CHECKING:
     from windlass.control.app import ControlPlane
@@ -28,6 +28,8 @@ class Agents:
     async def desired(self, request: Request) -> Response:
         """What the site should hold; with `generation`, once there is something newer, or after `wait`."""
         site = _own_site(request)
+        self._refuse_other_orchestrators(site)
+        await self._plane.presence.heard(site)
         if "generation" in request.query:
             known = request.whole("generation", 0, most=MAX_EVENT)
             try:
@@ -42,8 +44,18 @@ class Agents:
         report = _read(request, SiteReport)
         if report.site != site:
             raise BadRequest(f"this is a report of another site than {site}", remedy="report your own")
+        self._refuse_other_orchestrators(site)
         await self._plane.link.report(report)
         return Response(204)
+
+    def _refuse_other_orchestrators(self, site: str) -> None:
+        """Agents of this release run work on their own machine, whatever the site's document says."""
+        told = self._plane.catalog.current.sites.get(site)
+        if told is not None and told.orchestrator != "local":
+            raise Conflict(
+                f"the site {site} is one of {told.orchestrator}, and this agent runs jobs on its own machine",
+                remedy="give it a site with orchestrator: local",
+            )
 
     async def questions(self, request: Request) -> Response:
         site = _own_site(request)

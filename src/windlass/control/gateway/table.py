@@ -436,12 +436,14 @@ def _open(plane: ControlPlane, closed: tuple[Route, ...]) -> tuple[Route, ...]:
         return Response(200, b'{"status":"ok"}')
 
     async def ready(_: Mapping[str, str]) -> Response:
+        if plane.door.cut_off:
+            return Response(503, b'{"status":"cut off from the database"}')
         if plane.scheduler.ready:
             return Response(200, b'{"status":"ready"}')
         return Response(503, b'{"status":"starting"}')
 
     async def measured(_: Mapping[str, str]) -> Response:
-        measure(plane.scheduler.state)
+        measure(plane.scheduler.state, plane.scheduler.nodes, leads=plane.leadership.leads)
         return Response(200, metrics.render(), b"text/plain; version=0.0.4; charset=utf-8")
 
     async def described(_: Mapping[str, str]) -> Response:

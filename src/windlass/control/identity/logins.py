@@ -5,8 +5,8 @@ In this order, and nothing before what it stands on:
     1. size and form: three parts, a header and claims that are JSON objects
     2. the header: an algorithm that the provider's document allows, nothing we must understand and do not
     3. the issuer, which picks the provider; it is not believed yet
-    4. the key, by its id among those the provider publishes (provider_keys.py)
-    5. the signature (jose.py)
+    4. the keys it can mean, by its key's id, among those the provider publishes (provider_keys.py)
+    5. the signature, which one of them must have made (jose.py)
     6. the claims: issuer, audience, times, subject, groups (core/identity/claims.py)
     7. the role, from the groups and the tenant the request names (core/identity/mapping.py)
 
@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.control.identity.jose import made_by
+from windlass.control.identity.jose import PublicKey, made_by
 from windlass.control.identity.provider_keys import ProviderKeys
 from windlass.control.identity.scopes import Principal
 from windlass.core.catalog.snapshot import Catalog
@@ -97,9 +97,11 @@ class Logins:
         parts = _split(token)
         name, provider = self._provider(parts.claims.get("iss"))
         algorithm, kid = _read_header(parts.header, provider)
-        key = await self._keys_of(provider.issuer).find(kid, algorithm)
-        if not made_by(key, algorithm, parts.signed, parts.signature):
-            raise _refused("the token's signature is wrong")
+
+        def made(key: PublicKey) -> bool:
+            return made_by(key, algorithm, parts.signed, parts.signature)
+
+        await self._keys_of(provider.issuer).check(kid, algorithm, made)
         now = self._clock()
         person = read_person(provider, parts.claims, now)
         return _Seen(person, name, provider, Ms(min(person.until, now + REMEMBER_MS)))

@@ -2,7 +2,7 @@
 
     fresh   for 10 minutes after they were read; then they are read again beside the next request
     kept    for 24 hours after they were last read, while the provider does not answer
-    asked   again for a key they do not have, every 10 seconds at most, whoever sends what
+    asked   again for a signature that none of them made, every 10 seconds at most, whoever sends what
     down    a provider that could not be read is left alone for 5 seconds
 
 While no key is known the answer is 503 and not 401: nobody's token is wrong because a provider is away.
@@ -12,6 +12,7 @@ Only what the provider's own address names is read; a token's own jku, x5u or jw
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -29,6 +30,8 @@ FRESH_MS = 600_000
 KEPT_MS = 86_400_000
 ASK_AGAIN_MS = 10_000
 LEAVE_ALONE_MS = 5_000
+_MOST_TRIED = 4
+"""Keys that one token is tried with: a forger's must not cost as much as the provider has keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +50,28 @@ class ProviderKeys:
         self._failure = ""
         self._reading: asyncio.Task[None] | None = None
 
-    async def find(self, kid: str | None, algorithm: str) -> PublicKey:
-        """The key that a token says it was signed with. Unavailable when that cannot be known now."""
+    async def check(self, kid: str | None, algorithm: str, made: Callable[[PublicKey], bool]) -> None:
+        """Passes when a key that the token can mean `made` its signature. Unavailable when that cannot be
+        known now."""
         await self._have_keys()
-        found = self._known(kid, algorithm)
-        if found is None and self._may_try(ASK_AGAIN_MS):
+        if self._any_made(kid, algorithm, made):
+            return
+        if self._may_try(ASK_AGAIN_MS):  # a new key, perhaps under an old id, or without one
             await self._read_again()
-            found = self._known(kid, algorithm)
-        if found is not None:
-            return found
-        if self._failure:  # it may well be a new key of a provider that is away
+            if self._any_made(kid, algorithm, made):
+                return
+        named = kid is not None and bool(self._meant(kid, algorithm))
+        if self._failure and not named:  # it may well be a new key of a provider that is away
             raise self._away()
         raise Unauthenticated(
-            "the token was not signed with a key that its issuer publishes",
+            "the token's signature is wrong"
+            if named
+            else "the token was not signed with a key that its issuer publishes",
             remedy="log in again with `windlass login`",
         )
+
+    def _any_made(self, kid: str | None, algorithm: str, made: Callable[[PublicKey], bool]) -> bool:
+        return any(made(key) for key in self._meant(kid, algorithm))
 
     async def _have_keys(self) -> None:
         age = self._clock() - self._read.at if self._read is not None else KEPT_MS
@@ -74,11 +84,12 @@ class ProviderKeys:
         elif age >= FRESH_MS and self._may_try(ASK_AGAIN_MS):
             self._begin()  # and go on with what is known
 
-    def _known(self, kid: str | None, algorithm: str) -> PublicKey | None:
-        """By its id; a token without one can only mean the only key there is for its algorithm."""
+    def _meant(self, kid: str | None, algorithm: str) -> list[PublicKey]:
+        """Those of its id, then those without one; a token without an id can mean any. While keys change
+        there are two of them for a while, also where nobody gives them ids."""
         keys = self._read.keys if self._read is not None else ()
-        fit = [key for key in keys if key.serves(algorithm) and kid in (None, key.kid)]
-        return fit[0] if len(fit) == 1 else None
+        fit = [key for key in keys if key.serves(algorithm) and (kid is None or key.kid in (kid, None))]
+        return sorted(fit, key=lambda key: key.kid != kid)[:_MOST_TRIED]
 
     def _may_try(self, pause: int) -> bool:
         """Also while a try is under way: it is joined, not repeated."""
@@ -110,7 +121,7 @@ class ProviderKeys:
     async def _published(self) -> tuple[PublicKey, ...]:
         about = msgspec.json.decode(await self._fetch(discovery_address(self._issuer)))
         if not isinstance(about, dict) or about.get("issuer") != self._issuer:
-            raise FetchFailed("its discovery document is of another issuer")
+            raise FetchFailed("its discovery document is of another issuer, or of the same written otherwise")
         address = about.get("jwks_uri")
         if not is_endpoint(address, self._issuer):
             raise FetchFailed("its discovery document names no address for its keys that is safe to read")

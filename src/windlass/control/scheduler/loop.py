@@ -14,7 +14,7 @@ its lease's token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
@@ -30,6 +30,7 @@ from windlass.control.scheduler.apply import Believed, Written, stop, write
 from windlass.control.scheduler.fold import Known, fold, freeing_first
 from windlass.control.scheduler.forecast import Forecast
 from windlass.control.scheduler.past import PastUseKeeper
+from windlass.control.sites import presence
 from windlass.core.admission.case import NodeSize
 from windlass.core.catalog.quotas import next_change, quota_tree
 from windlass.core.catalog.snapshot import Catalog
@@ -59,7 +60,7 @@ from windlass.core.scheduling.model import (
 from windlass.core.units import Ms
 from windlass.runtime.clock import Clock
 from windlass.runtime.logging import warn
-from windlass.runtime.metrics import ADMISSION_WAIT_SECONDS, CYCLE_SECONDS, GPUS, PREEMPTIONS
+from windlass.runtime.metrics import ADMISSION_WAIT_SECONDS, CYCLE_SECONDS, PREEMPTIONS
 from windlass.runtime.tracing import OFF, Span, Tracer, now_ns
 
 _PAGE = 1000
@@ -67,7 +68,7 @@ _RETRY_S = 1.0
 _GATHER_S = 0.005  # a burst of submits is one cycle; nobody notices 5 ms
 _FORETOLD, _KEEP_MS = 20, 10_000  # so many first estimates are kept of so long: a replay each time
 _OPTIONS = Options(growth=False)  # a site starts a gang as a whole; it cannot add workers to it
-_FEED_PREFIXES = ("workload.", "component.", "site.nodes", "catalog.")
+_FEED_PREFIXES = ("workload.", "component.", "site.", "catalog.")
 
 
 class Scheduler:
@@ -204,14 +205,11 @@ class Scheduler:
         events: list[Event] = []
         if self._fleet_changed:
             self._fleet_changed = False
-            found = await self._store.read(self._scope, nodes.everywhere)
-            self.nodes = tuple(_node(site, node) for site, node in found)
+            found, away = await self._store.read(self._scope, _fleet)
+            self.nodes = tuple(_node(site, node, away) for site, node in found)
             self.sizes = _sizes(self.nodes)
             self.simulated = frozenset(node.name for _, node in found if node.simulated)
             events.append(NodesChanged(self.nodes))
-            GPUS.clear()
-            for gpu_class in {node.gpu_class for node in self.nodes}:
-                GPUS.labels(gpu_class).set(sum(n.gpus for n in self.nodes if n.gpu_class == gpu_class))
         catalog = self._catalog()
         old = self._quotas
         if catalog.revision != self._seen_revision or self._burst_edge_passed():
@@ -337,7 +335,7 @@ class Scheduler:
 
     def _heard(self, rows: Sequence[EventRow]) -> None:
         for row in rows:
-            if row.type == "site.nodes":
+            if row.type.startswith("site."):
                 self._fleet_changed = True
             if row.type.startswith(_FEED_PREFIXES):
                 self._wake.set()
@@ -363,7 +361,13 @@ def moved_on(id: str) -> Conflict:
     )
 
 
-def _node(site: str, node: NodeReport) -> Node:
+async def _fleet(tx: Tx) -> tuple[list[tuple[str, NodeReport]], Collection[str]]:
+    """Every node by its site, and the sites that are away."""
+    return await nodes.everywhere(tx), await presence.away(tx)
+
+
+def _node(site: str, node: NodeReport, away: Collection[str]) -> Node:
+    """Nothing new goes where nobody would start it."""
     return Node(
         name=node.name,
         gpu_class=node.gpu_class,
@@ -372,7 +376,7 @@ def _node(site: str, node: NodeReport) -> Node:
         memory_mib=node.memory_mib,
         labels=node.labels,
         site=site,
-        state=node.state,
+        state="down" if site in away else node.state,
     )
 
 

@@ -1,7 +1,8 @@
 """The centre's end of the link to a site: what it should run, and what it says happened.
 
-The embedded site calls these methods directly; a remote agent will reach the same ones over the
-wire. Observations are facts about attempts: applying one twice changes nothing.
+The embedded site calls these methods directly; an agent elsewhere reaches the same ones over HTTP
+(gateway/sites.py), and whether it is there at all is in presence.py. Observations are facts about
+attempts: applying one twice changes nothing.
 """
 
 from __future__ import annotations

@@ -87,28 +87,36 @@ class Case:
     def parameters(self) -> Mapping[str, Any]:
         return self.intent.spec.parameters
 
+    def parameter(self, name: str) -> Any:
+        """As it is in force: what was given, else the default that its type declares, else None."""
+        if name in self.parameters:
+            return self.parameters[name]
+        declared = self.type_spec.parameters.get("properties")
+        body = declared.get(name) if isinstance(declared, Mapping) else None
+        return body.get("default") if isinstance(body, Mapping) else None
+
     @property
     def replicas(self) -> int:
         """How many workers it starts with."""
         if not self.is_service:
             return self.intent.spec.workers
-        return self.intent.spec.workers * _whole(self.parameters.get("minReplicas"), 1)
+        return self.intent.spec.workers * _whole(self.parameter("minReplicas"), 1)
 
     @property
     def most_replicas(self) -> int:
         """How many workers it may grow to: what the entitlement is judged by."""
         if not self.is_service:
             return self.intent.spec.workers
-        least = _whole(self.parameters.get("minReplicas"), 1)
-        return self.intent.spec.workers * _whole(self.parameters.get("maxReplicas"), least)
+        least = _whole(self.parameter("minReplicas"), 1)
+        return self.intent.spec.workers * _whole(self.parameter("maxReplicas"), least)
 
     @property
     def replicas_told(self) -> bool:
         """Whether the parameters tell how many workers there will be; wrong ones are another rule's."""
         if not self.is_service:
             return True
-        stated = (self.parameters.get(name, 1) for name in REPLICAS)
-        return all(1 <= _whole(value, 0) <= MAX_WORKERS for value in stated)
+        stated = (self.parameter(name) for name in REPLICAS)
+        return all(value is None or 1 <= _whole(value, 0) <= MAX_WORKERS for value in stated)
 
     @property
     def worker_gpus(self) -> MilliGpu:

@@ -18,6 +18,7 @@ from windlass.core.catalog.snapshot import Catalog
 from windlass.core.compiler.compile import Uncompilable, compile_admitted
 from windlass.core.compiler.local import Manifest, compile_shape
 from windlass.core.compiler.work import told_by_platform
+from windlass.core.documents.modelspec import unheard
 from windlass.core.documents.scalars import Action
 from windlass.core.errors import Reason
 from windlass.core.expressions import Unevaluable
@@ -88,7 +89,12 @@ def decide(intent: Intent, catalog: Catalog, facts: Facts, tenant: str | None) -
 
 def _warnings(case: Case) -> tuple[Reason, ...]:
     """What is worth knowing about work that is admitted all the same."""
-    return (*deprecations(case.type, case.facts.now), *budget_warnings(case), *_unheard(case))
+    return (
+        *deprecations(case.type, case.facts.now),
+        *budget_warnings(case),
+        *_unheard(case),
+        *_without_effect(case),
+    )
 
 
 def _unheard(case: Case) -> Iterator[Reason]:
@@ -99,6 +105,16 @@ def _unheard(case: Case) -> Iterator[Reason]:
             value=name,
             message=f"the platform sets {name} itself; the value given here has no effect",
             remedy="leave it out",
+        )
+
+
+def _without_effect(case: Case) -> Iterator[Reason]:
+    for field, why in unheard(case.intent.annotations):
+        yield Reason(
+            rule="modelspec.unheard",
+            field=field,
+            message=f"{field} has no effect: {why}",
+            remedy="leave it out, or keep it as a note",
         )
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 
 from windlass.core.errors import Reason
 
@@ -17,7 +16,7 @@ _SHOWN = 200  # characters of an offending value worth repeating
 
 def parameter_problems(schema: Mapping[str, Any], given: Mapping[str, Any], field: str) -> Iterator[Reason]:
     """Every way in which `given` breaks `schema`. An empty schema takes no parameters at all."""
-    validator = _validator(msgspec.json.encode(plain(schema) or _NOTHING, order="sorted"))
+    validator = _validator(_Declared(schema))
     instance = plain(given)
     if validator.is_valid(instance):
         return
@@ -51,9 +50,26 @@ def _remedy(schema: Mapping[str, Any]) -> str:
     return f"it takes {', '.join(known)}" if known else "it takes no parameters"
 
 
+class _Declared:
+    """A schema as its document holds it. Documents do not change, so the same object says the same: asking
+    that costs nothing, comparing what schemas say would cost more than to use them."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Declared) and other.schema is self.schema
+
+
 @lru_cache(maxsize=1024)
-def _validator(schema: bytes) -> Any:
-    return jsonschema_rs.validator_for(msgspec.json.decode(schema), retriever=never_fetched)
+def _validator(declared: _Declared) -> Any:
+    schema: dict[str, Any] = plain(declared.schema) or dict(_NOTHING)
+    return jsonschema_rs.validator_for(schema, retriever=never_fetched)
 
 
 def never_fetched(address: str) -> Any:

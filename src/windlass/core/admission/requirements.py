@@ -11,6 +11,7 @@ from windlass.core.compiler.names import policy_values, trait_values, type_value
 from windlass.core.documents.definitions import Policy
 from windlass.core.documents.kinds import Document
 from windlass.core.errors import Reason
+from windlass.core.expressions import Budget
 from windlass.core.intent import TraitUse
 
 Found = tuple[str, Reason]
@@ -32,43 +33,49 @@ def trait_requirements(case: Case) -> Iterator[Reason]:
 def policies_hold(case: Case) -> Iterator[Reason]:
     """Every policy of the platform and of the tenant that is about this request holds."""
     assert case.project is not None
+    # A tenant's have a budget of their own: they cannot use up what the platform's need.
+    budgets = {True: Budget(), False: Budget()}
     for document in case.catalog.policies_for(case.project.tenant):
-        yield from (reason for _, reason in _of_policy(case, document, case.action))
+        budget = budgets[document.metadata.tenant is None]
+        yield from (reason for _, reason in _of_policy(case, document, case.action, budget))
 
 
-def requirements_of(document: Document, case: Case, action: str) -> Iterator[Found]:
+def requirements_of(document: Document, case: Case, action: str, budget: Budget) -> Iterator[Found]:
     """What one document of any of these kinds has against the case."""
     if document is case.type:
-        yield from _of_type(case)
+        yield from _of_type(case, budget)
     for index, (use, trait) in enumerate(case.traits):
         if trait is document:
-            yield from _of_trait(case, index, use, document)
+            yield from _of_trait(case, index, use, document, budget)
     if isinstance(document.spec, Policy):
-        yield from _of_policy(case, document, action)
+        yield from _of_policy(case, document, action, budget)
 
 
-def _of_type(case: Case) -> Iterator[Found]:
+def _of_type(case: Case, budget: Budget | None = None) -> Iterator[Found]:
     if case.type_spec.rules:
         defined = definition(case.type_spec)
-        for one in broken(defined, defined.names.bind(type_values(case))):
+        for one in broken(defined, defined.names.bind(type_values(case), budget)):
             yield one.name, _reason("parameter.invalid", "spec.parameters", one)
 
 
-def _of_trait(case: Case, index: int, use: TraitUse, document: Document) -> Iterator[Found]:
+def _of_trait(
+    case: Case, index: int, use: TraitUse, document: Document, budget: Budget | None = None
+) -> Iterator[Found]:
     if trait_spec(document).rules:
         defined = definition(trait_spec(document))
-        for one in broken(defined, defined.names.bind(trait_values(case, document, use.parameters))):
+        values = trait_values(case, document, use.parameters)
+        for one in broken(defined, defined.names.bind(values, budget)):
             yield one.name, _reason("parameter.invalid", f"spec.traits[{index}].parameters", one)
 
 
-def _of_policy(case: Case, document: Document, action: str) -> Iterator[Found]:
+def _of_policy(case: Case, document: Document, action: str, budget: Budget) -> Iterator[Found]:
     assert isinstance(document.spec, Policy) and case.type is not None
     scope = document.spec.applies_to
     about = not scope.types or case.catalog.is_named(scope.types, case.type)
     if not about or (scope.actions and action not in scope.actions):
         return
     defined = definition(document.spec)
-    for one in broken(defined, defined.names.bind(policy_values(case, action))):
+    for one in broken(defined, defined.names.bind(policy_values(case, action), budget)):
         yield one.name, _reason(f"policy.{one.name}", "spec", one)
 
 

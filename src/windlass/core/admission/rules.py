@@ -25,6 +25,7 @@ from windlass.core.admission.entitlements import (
 from windlass.core.admission.parameters import parameter_problems
 from windlass.core.admission.requirements import policies_hold, trait_requirements, type_requirements
 from windlass.core.admission.traits import (
+    constraints_agree,
     constraints_evaluate,
     secrets_granted,
     sharing_available,
@@ -215,7 +216,8 @@ def traits_compatible(case: Case) -> Iterator[Reason]:
     """No trait is there twice, conflicts with another, or does not apply to the type."""
     names = [document.metadata.name if document else use.name for use, document in case.traits]
     for index, (use, document) in enumerate(case.traits):
-        if names[index] in names[:index]:
+        repeats = document is not None and trait_spec(document).repeats
+        if names[index] in names[:index] and not repeats:
             yield _trait_conflict(index, use.name, "itself: it is there twice", "name it once")
         if document is None:
             continue
@@ -244,7 +246,7 @@ def parameters_valid(case: Case) -> Iterator[Reason]:
 
 def _replicas_possible(case: Case) -> Iterator[Reason]:
     """What holds for every service, also of a type whose schema would take anything."""
-    least, most = (case.parameters.get(name, 1) for name in REPLICAS)
+    least, most = (case.parameter(name) or 1 for name in REPLICAS)
     if not case.replicas_told or case.most_replicas > MAX_WORKERS:
         yield Reason(
             rule="parameter.invalid",
@@ -381,6 +383,7 @@ RULES: tuple[Rule, ...] = (
     Rule("profile.unknown", profile_known, needs=("project.unknown",)),
     Rule("profile.indivisible", whole_units, needs=("project.unknown", "profile.unknown")),
     Rule("parameter.invalid", constraints_evaluate, needs=(*_EVALUATED, "trait.unknown")),
+    Rule("trait.conflict", constraints_agree, needs=(*_EVALUATED, "trait.unknown")),
     Rule("parameter.invalid", type_requirements, needs=_EVALUATED, decides=False),
     Rule("parameter.invalid", trait_requirements, needs=(*_EVALUATED, "trait.unknown"), decides=False),
     Rule("profile.unknown", sharing_available, needs=_EVALUATED),

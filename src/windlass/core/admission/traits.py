@@ -67,6 +67,26 @@ def constraints_evaluate(case: Case) -> Iterator[Reason]:
             )
 
 
+def constraints_agree(case: Case) -> Iterator[Reason]:
+    """No two traits tell the scheduler different things."""
+    told: dict[str, tuple[str, object]] = {}
+    for index, (use, document) in enumerate(case.traits):
+        if document is None:
+            continue
+        found = stated(case, use, document)
+        for wish in ("topology", "checkpoint", "sharing"):
+            value = getattr(found, wish)
+            first, other = told.setdefault(wish, (document.metadata.name, value)) if value else ("", None)
+            if value and other != value and first != document.metadata.name:
+                yield Reason(
+                    rule="trait.conflict",
+                    field=f"spec.traits[{index}]",
+                    value=use.name,
+                    message=f"the traits {first} and {use.name} want different things of {wish}",
+                    remedy="leave one of them out",
+                )
+
+
 def sharing_available(case: Case) -> Iterator[Reason]:
     """A sharing trait finds a profile of the same class that shares so."""
     assert case.profile is not None

@@ -4,7 +4,7 @@ hold, and the examples it brings with it, which are played when it is uploaded."
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass.core.admission.parameters import plain
@@ -12,11 +12,14 @@ from windlass.core.catalog.examples import play
 from windlass.core.catalog.schemas import check_schema
 from windlass.core.compiler.definition import TARGETS, Defined, check_definition, written_for
 from windlass.core.compiler.forms import Part, check_written
-from windlass.core.compiler.kubernetes.refusals import refusals
+from windlass.core.compiler.kubernetes.refusals import patch_refusals, refusals
+from windlass.core.compiler.slurm import refused
 from windlass.core.compiler.wishes import VOCABULARY, read_constraints
+from windlass.core.compiler.work import told_by_platform
 from windlass.core.documents.definitions import ComponentType, Policy, Trait
 from windlass.core.documents.kinds import Document
 from windlass.core.documents.problems import Path, Problems, dotted, meant, shown
+from windlass.core.documents.scalars import Target
 from windlass.core.expressions import Unevaluable
 
 MAX_RULES, MAX_EXAMPLES = 100, 100
@@ -66,15 +69,25 @@ def _written_holds(spec: ComponentType | Trait, problems: Problems) -> None:
         written = written_for(spec).of(target)
         if written is not None:
             check_written(part, target, written, ("spec", part, target), problems)
-            if part == "templates" and target == "kubernetes":
-                _nothing_owned(written, ("spec", part, target), problems)
+            for where, message in _owned(part, target, plain(written)):
+                place = ("spec", part, target, *where)
+                problems.add(
+                    place, f"{dotted(place)}: {message}", remedy="leave it out; the compiler writes it"
+                )
 
 
-def _nothing_owned(written: Mapping[str, Any], path: Path, problems: Problems) -> None:
-    """A template holds nothing that only the platform sets."""
-    for where, message in refusals(plain(written)):
-        place = (*path, *where)
-        problems.add(place, f"{dotted(place)}: {message}", remedy="leave it out; the compiler writes it")
+def _owned(part: Part, target: Target, written: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """What only the platform sets, and neither a template nor a patch may hold."""
+    match target:
+        case "kubernetes":
+            yield from refusals(written, images=None) if part == "templates" else patch_refusals(written)
+        case "slurm":
+            yield from refused(written)
+        case "local":
+            variables = written.get("variables")
+            for name in variables if isinstance(variables, Mapping) else ():
+                if told_by_platform(name):
+                    yield ("variables", name), f"the platform sets the variable {name} for each worker"
 
 
 def _constraints_known(trait: Trait, problems: Problems) -> None:

@@ -3,7 +3,7 @@ with a few things different, and says whether the document must refuse it or wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from windlass.core.admission.case import Case, Facts, open_case
@@ -19,7 +19,7 @@ from windlass.core.documents.parse import parse_all
 from windlass.core.documents.problems import Path, Problems, shown
 from windlass.core.documents.shape import read
 from windlass.core.documents.tree import Tree
-from windlass.core.expressions import BadExpression, Names, Unevaluable
+from windlass.core.expressions import BadExpression, Budget, Names, Unevaluable
 from windlass.core.intent import Intent
 
 _RENDERED = Names.of({"rendered": "dyn"})
@@ -29,17 +29,24 @@ _ANY = {"type": "object"}
 
 
 def play(document: Document, spec: Defined, problems: Problems) -> None:
+    budget = Budget()
     for at, example in enumerate(spec.tests):
         path: Path = ("spec", "tests", at)
         case = _case(document, spec, example, path, problems)
         if case is not None:
-            _judge(document, spec, example, case, path, problems)
+            reasons = list(_reasons(document, spec, example, case, budget))
+            _judge(document, spec, example, case, reasons, path, problems)
 
 
 def _judge(
-    document: Document, spec: Defined, example: Example, case: Case, path: Path, problems: Problems
+    document: Document,
+    spec: Defined,
+    example: Example,
+    case: Case,
+    reasons: Sequence[Found],
+    path: Path,
+    problems: Problems,
 ) -> None:
-    reasons = list(_reasons(document, spec, example, case))
     told = "; ".join(reason.message for _, reason in reasons)
     names = [name for name, _ in reasons]
     if example.expect == "admitted" and reasons:
@@ -55,15 +62,17 @@ def _judge(
         _rendered_holds(document, spec, example, case, path, problems)
 
 
-def _reasons(document: Document, spec: Defined, example: Example, case: Case) -> Iterator[Found]:
+def _reasons(
+    document: Document, spec: Defined, example: Example, case: Case, budget: Budget
+) -> Iterator[Found]:
     """What this document itself has against the example."""
     if isinstance(spec, Policy):
-        yield from requirements_of(document, case, example.action or case.action)
+        yield from requirements_of(document, case, example.action or case.action, budget)
         return
     own = next((use.parameters for use, trait in case.traits if trait is document), {})
     given = case.parameters if isinstance(spec, ComponentType) else own
     wrong = [(one.rule, one) for one in parameter_problems(spec.parameters, given, "spec.parameters")]
-    yield from wrong or requirements_of(document, case, case.action)
+    yield from wrong or requirements_of(document, case, case.action, budget)
 
 
 def _rendered_holds(

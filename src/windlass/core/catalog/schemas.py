@@ -4,12 +4,14 @@ what points outside the document is refused before a validator sees it, and a va
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
 
 from windlass.core.admission.parameters import never_fetched, plain
+from windlass.core.compiler.names import filled
 from windlass.core.documents.problems import Path, Problems, dotted, shown
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -20,6 +22,15 @@ _DRAFTS = (
     "http://json-schema.org/draft-06/schema",
     "http://json-schema.org/draft-04/schema",
 )
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_WORDS_OF_CEL = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in"),
+        *("let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while"),
+    )
+)
+_OF_THE_WHOLE = ("required", "minProperties", *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"))
+"""What is not for one parameter to fulfil."""
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
 
@@ -51,6 +62,41 @@ def check_schema(schema: Mapping[str, Any], problems: Problems) -> None:
             path,
             f"spec.parameters is not a JSON Schema: {str(error).splitlines()[0]}",
             remedy="correct the schema (JSON Schema 2020-12)",
+        )
+    if len(problems) == before:
+        _check_parameters(schema, path, problems)
+
+
+def _check_parameters(schema: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    """Parameters are a mapping, each has a name that an expression can say, and defaults fit."""
+    stated = schema.get("type", "object")
+    if stated != "object":
+        problems.add(
+            (*path, "type"),
+            "spec.parameters.type is object: parameters are a mapping of names to values",
+            remedy="write type: object, and what there is under properties",
+            value=shown(stated),
+        )
+        return
+    declared = schema.get("properties", {})
+    for name in declared:
+        if not _NAME.fullmatch(name) or name in _WORDS_OF_CEL:
+            problems.add(
+                (*path, "properties", name),
+                f"“{shown(name)}” is no name for a parameter: an expression could not say it",
+                remedy="use letters, digits and _, not beginning with a digit, such as maxLength",
+                value=shown(name),
+            )
+    defaults = filled(schema, {})
+    given = {name: value for name, value in defaults.items() if value is not None}
+    alone = {key: value for key, value in schema.items() if key not in _OF_THE_WHOLE}
+    validator = jsonschema_rs.validator_for(plain(alone), retriever=never_fetched)
+    for error in validator.iter_errors(given):
+        where = (*path, "properties", *error.instance_path[:1], "default")
+        problems.add(
+            where,
+            f"{dotted(where)} does not fit its own schema: {error.message}",
+            remedy="correct the default, or the schema",
         )
 
 

@@ -16,17 +16,18 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.admission.case import Case
+from windlass.core.admission.case import Case, trait_spec
 from windlass.core.admission.traits import usable_sites
 from windlass.core.compiler.checker.breaches import Allowed
 from windlass.core.compiler.checker.check import check
+from windlass.core.compiler.definition import Defined, definition
 from windlass.core.compiler.kubernetes.merging import Conflict
 from windlass.core.compiler.kubernetes.workload import Refused, finish
 from windlass.core.compiler.local import Manifest, compile_manifest, own_variables
 from windlass.core.compiler.names import site_values
 from windlass.core.compiler.rendering import trait_patches, type_template
 from windlass.core.compiler.slurm import compile_slurm
-from windlass.core.compiler.wishes import wishes
+from windlass.core.compiler.wishes import Wishes, wishes
 from windlass.core.compiler.work import Work
 from windlass.core.documents.scalars import Target
 from windlass.core.errors import Invalid
@@ -62,7 +63,8 @@ class Compiled:
 
 def compile_component(case: Case, site: str, nodes: tuple[str, ...] = ()) -> Compiled:
     """Raises Uncompilable. `nodes`: where the platform's own queue placed each worker."""
-    work = assemble(case, site, nodes)
+    wanted = wishes(case)
+    work = assemble(case, site, wanted, nodes)
     target = work.at.orchestrator
     try:
         manifests, patches = _made(case, work, target)
@@ -70,17 +72,17 @@ def compile_component(case: Case, site: str, nodes: tuple[str, ...] = ()) -> Com
         raise Uncompilable(str(error), owned=_is_raw(case)) from None
     except (Unevaluable, Conflict, Invalid) as error:
         raise Uncompilable(str(error)) from None
-    breaches = check(work, target, manifests, _allowed(case, patches))
+    breaches = check(work, target, manifests, _allowed(case, patches, wanted))
     if breaches:
         raise Uncompilable("; ".join(one.message for one in breaches), owned=_is_raw(case))
     return Compiled(work.path, site, target, manifests)
 
 
-def assemble(case: Case, site: str, nodes: tuple[str, ...] = ()) -> Work:
+def assemble(case: Case, site: str, wanted: Wishes, nodes: tuple[str, ...] = ()) -> Work:
     """Everything that was decided about one component, for one site."""
     assert case.project is not None and case.tenant is not None and case.tier is not None
     assert case.profile is not None and case.profile_name is not None and case.type is not None
-    spec, wanted = case.intent.spec, wishes(case)
+    spec = case.intent.spec
     return Work(
         tenant=case.project.tenant,
         project=case.project.name,
@@ -119,23 +121,31 @@ def _made(case: Case, work: Work, target: Target) -> tuple[Any, Patches]:
     template, patches = type_template(case, target, where), trait_patches(case, target, where)
     if target == "slurm":
         return compile_slurm(work, template, patches), patches
-    return list(finish(work, template, patches, author=_is_raw(case))), patches
+    objects = finish(work, template, patches, author=_is_raw(case), images=_images(case))
+    return list(objects), patches
+
+
+def _images(case: Case) -> frozenset[str]:
+    """Of the containers that its type and its traits bring along."""
+    specs: list[Defined] = [case.type_spec]
+    specs += [trait_spec(document) for _, document in case.traits if document is not None]
+    return frozenset(image for spec in specs for image in definition(spec).images)
 
 
 def _is_raw(case: Case) -> bool:
     return case.type is not None and case.type.metadata.name == RAW
 
 
-def _allowed(case: Case, patches: Patches) -> Allowed:
+def _allowed(case: Case, patches: Patches, wanted: Wishes) -> Allowed:
     """What traits and type add to the work itself, told to the checker by those who decided it."""
-    wanted = wishes(case)
     tolerations = [one for _, patch in patches for one in patch.get("pod", {}).get("tolerations", ())]
     runs = case.parameters.get("runs")
     return Allowed(
         tolerations=tuple(tolerations),
         claims=frozenset(wanted.volumes),
         secrets=frozenset(wanted.secrets),
-        runs=int(runs) if runs is not None else None,
+        images=_images(case),
+        runs=runs if isinstance(runs, int) and not isinstance(runs, bool) else None,
     )
 
 

@@ -51,6 +51,7 @@ class Definition:
     names: Names
     rules: tuple[Rule, ...]
     constraints: Template
+    images: frozenset[str] = frozenset()  # of containers that it brings along
     _templates: dict[Target, tuple[Names, Template]] = field(default_factory=dict)
 
     def template(self, target: Target) -> tuple[Names, Template] | None:
@@ -91,7 +92,21 @@ def read_definition(spec: Defined, problems: Problems) -> Definition:
     rules = [_rule(one, names, (*path, at), problems) for at, one in enumerate(spec.rules)]
     written = spec.constraints if isinstance(spec, Trait) else {}
     constraints = read_template(written, names, ("spec", "constraints"), problems)
-    return Definition(spec, names, tuple(rule for rule in rules if rule is not None), constraints)
+    kept = tuple(rule for rule in rules if rule is not None)
+    return Definition(spec, names, kept, constraints, frozenset(_images(written_for(spec).kubernetes)))
+
+
+def _images(written: Any) -> Iterator[str]:
+    """What is written out in what there is for Kubernetes, and so was approved with the document."""
+    if isinstance(written, Mapping):
+        image = written.get("image")
+        if isinstance(image, str) and not image.startswith("${"):
+            yield image
+        for value in written.values():
+            yield from _images(value)
+    elif isinstance(written, list | tuple):
+        for value in written:
+            yield from _images(value)
 
 
 def check_definition(spec: Defined, problems: Problems) -> None:

@@ -5,7 +5,7 @@ Only names are looked at: a value may be an expression, and what it gives shows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from windlass.core.documents.problems import Path, Problems, dotted, kind_of, meant, shown
@@ -57,6 +57,27 @@ def check_written(
             )
         elif name in ("command", "variables"):
             _texts(value, where, problems)
+
+
+def misformed(part: Part, target: Target, rendered: Any) -> Iterator[str]:
+    """What came out of expressions in another form than its place has, in words."""
+    if not isinstance(rendered, Mapping):
+        yield f"{target} is not a mapping"
+        return
+    for name, value in rendered.items():
+        wanted = FORMS[part, target].get(name)
+        inside = _inside(value)
+        if wanted is None or not isinstance(value, wanted):
+            form = "a list" if wanted is list else "a mapping"
+            yield f"{target}.{name} is {kind_of(value)}, and not {form}"
+        elif name in ("command", "variables") and any(isinstance(one, dict | list) for one in inside):
+            yield f"{target}.{name} holds something else than text"
+        elif name == "objects" and not all(isinstance(one, dict) for one in inside):
+            yield f"{target}.{name} holds something else than objects"
+
+
+def _inside(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def _texts(value: Any, path: Path, problems: Problems) -> None:

@@ -72,17 +72,18 @@ def compile_shape(case: Case) -> Shape:
 
 
 def compile_manifest(case: Case) -> Manifest:
-    """Traits add variables; the type's come over theirs, the author's over both."""
+    """The type and its traits bring variables, and agree on them; the author's come over theirs."""
     assert case.profile is not None
     spec, leave = case.intent.spec, wishes(case).checkpoint
     template = _template(case)
-    variables: dict[str, str] = {}
+    variables = _texts(template.get("variables"))
     for trait, patch in trait_patches(case, "local"):
         for name, value in _texts(patch.get("variables")).items():
             if variables.setdefault(name, value) != value:
-                raise Unevaluable(f"the trait {trait} and another set {name} to different values")
-    variables |= _texts(template.get("variables"))
-    port = plain(case.parameters.get("port"))
+                raise Unevaluable(
+                    f"the trait {trait} and the type or another trait set {name} to different values"
+                )
+    port = plain(case.parameter("port"))
     return Manifest(
         kind=case.type_spec.workload,
         image=spec.image,

@@ -71,6 +71,7 @@ POLICY = Names.of(
 )
 """Of policies, which are about every type: parameters are looked up as they are."""
 
+_NESTED = 32
 _JSON_TYPES = {"integer": "int", "number": "double", "string": "string", "boolean": "bool"}
 
 
@@ -119,7 +120,39 @@ def filled(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
         name: body.get("default") if isinstance(body, Mapping) else None for name, body in known.items()
     }
     values = {**defaults, **given}
-    return {name: _as_declared(known.get(name), plain(value)) for name, value in values.items()}
+    return {
+        name: _as_declared(known.get(name), _completed(schema, known.get(name), plain(value)))
+        for name, value in values.items()
+    }
+
+
+def _completed(schema: Mapping[str, Any], body: Any, value: Any, depth: int = 0) -> Any:
+    """With the defaults of what is inside it: of the parts of a mapping, and of each element of a list."""
+    if isinstance(body, Mapping) and isinstance(body.get("$ref"), str):
+        body = _pointed(schema, body["$ref"])
+    if not isinstance(body, Mapping) or depth > _NESTED:
+        return value
+    parts, items = body.get("properties"), body.get("items")
+    if isinstance(value, dict) and isinstance(parts, Mapping):
+        for name, part in parts.items():
+            if name not in value and isinstance(part, Mapping) and part.get("default") is not None:
+                value = {**value, name: plain(part["default"])}
+            if name in value:
+                value = {**value, name: _completed(schema, part, value[name], depth + 1)}
+    elif isinstance(value, list) and isinstance(items, Mapping):
+        value = [_completed(schema, items, item, depth + 1) for item in value]
+    return value
+
+
+def _pointed(schema: Any, ref: str) -> Any:
+    """What a reference within the document points to; nothing where it is of another kind."""
+    if not ref.startswith("#/"):
+        return schema if ref == "#" else None
+    for step in ref[2:].split("/"):
+        schema = (
+            schema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(schema, Mapping) else None
+        )
+    return schema
 
 
 def _as_declared(body: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from windlass.core.compiler.shell import exported, quoted, words
@@ -81,6 +81,24 @@ def compile_slurm(
     return {"options": options, "script": _script(work, options, variables, command)}
 
 
+def refused(part: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Each thing that a template or a patch may not hold, with its place, before expressions have values."""
+    options, variables = part.get("options"), part.get("variables")
+    for name, given in options.items() if isinstance(options, Mapping) else ():
+        form = OPEN.get(name)
+        if form is None:
+            yield ("options", name), f"the platform decides the option {name}; open are {', '.join(OPEN)}"
+        elif not str(given).startswith("${") and not form.fullmatch(str(given)):
+            yield ("options", name), f"{given!r} is not a value of the option {name}"
+    for name in variables if isinstance(variables, Mapping) else ():
+        if _is_ours(name):
+            yield ("variables", name), f"the platform sets the variable {name} for each worker"
+
+
+def _is_ours(variable: str) -> bool:
+    return variable in _OF_THE_PLATFORM or variable.startswith(("SLURM_", "SBATCH_", "SRUN_", "WINDLASS_"))
+
+
 def _asked(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Options:
     """The open options of the template and the traits, where they agree."""
     found: dict[str, tuple[str, str]] = {}
@@ -120,7 +138,7 @@ def _variables(work: Work, parts: Sequence[tuple[str, Mapping[str, Any]]]) -> di
             found[name] = (author, value)
     found |= {name: ("the author", value) for name, value in work.variables.items()}
     for name, (author, _) in found.items():
-        if name in _OF_THE_PLATFORM or name.startswith(("SLURM_", "SBATCH_", "SRUN_", "WINDLASS_")):
+        if _is_ours(name):
             raise Invalid(f"{author} sets the variable {name}, which the platform sets for each worker")
     return {name: value for name, (_, value) in sorted(found.items())}
 

@@ -96,12 +96,14 @@ class ComponentType:
 @dataclass(frozen=True, slots=True)
 class Trait:
     """What can be put on a component. `constraints` say what it means to the scheduler; `targets` on which
-    orchestrators it can be had: where none is named on those that it has patches for, without any on all."""
+    orchestrators it can be had: where none is named on those that it has patches for, without any on all;
+    `repeats` that it can be there several times, with other parameters."""
 
     version: Version
     parameters: JsonObject = field(default_factory=dict)
     applies_to: tuple[VersionedName, ...] = ()
     conflicts_with: tuple[Name, ...] = ()
+    repeats: bool = False
     targets: tuple[Target, ...] = ()
     rules: tuple[Requirement, ...] = ()
     constraints: JsonObject = field(default_factory=dict)

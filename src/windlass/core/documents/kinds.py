@@ -237,12 +237,14 @@ class GroupMapping:
 @dataclass(frozen=True, slots=True)
 class IdentityProvider:
     """Whose tokens are accepted, and what their bearers may do. `audience` is what a token must be for,
-    `clientId` and `scopes` are what `windlass login` asks with. Dots in `groupsClaim` lead into objects."""
+    `clientId` and `scopes` are what `windlass login` asks with; `audienceParameter` is how it names the
+    audience to a provider that wants to be told. Dots in `groupsClaim` and `nameClaim` lead into objects."""
 
     issuer: str
     audience: str
     client_id: str
     scopes: tuple[str, ...] = ("openid", "offline_access")
+    audience_parameter: Literal["resource", "audience"] | None = None
     algorithms: tuple[Algorithm, ...] = ("RS256", "ES256")
     groups_claim: str = "groups"
     name_claim: str = "sub"

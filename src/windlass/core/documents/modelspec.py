@@ -1,15 +1,16 @@
 """A ModelSpec file (piqc.ai) as a front for the type `model-service`: what it says of a model and its server
 becomes a component.
 
-Read as strictly as any document. What it can say and this platform would not do (probes of one's own, a
-latency to scale by, a pipeline, rules of governance) is refused by name: a wish that is taken and then
-forgotten is worse than none. What a ModelSpec has no word for stands in its annotations: project, env and
-image, and where they are needed profile, type and further parameters.
+Read as strictly as any document. What it asks for and would not get (a pipeline, rules of compliance,
+another protocol) is refused by name. What it says beside that (a precision, a latency it hopes for, the cost
+of a token) describes more than it asks: that is kept, and the decision warns of each that has no effect. What
+a ModelSpec has no word for stands in its annotations: project, env and image, and where they are needed
+profile, type and further parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -172,12 +173,8 @@ def _two_numbers(spec: _Spec) -> bool:
 
 _UTILIZATION = "replicas follow utilization"
 _HEALTH = "model-service asks /health"
-_UNHEARD: tuple[tuple[Path, str, Callable[[_Spec], object]], ...] = (
-    (
-        (*_MODEL, "precision"),
-        "the server reads the precision from the weights",
-        lambda spec: spec.identity.model.precision,
-    ),
+Unheard = tuple[Path, str, Callable[[_Spec], object]]
+_REFUSED: tuple[Unheard, ...] = (
     ((*_MODEL, "artifacts", "tokenizerUri"), "a tokenizer is loaded with its model", _own_tokenizer),
     (
         (*_MODEL, "artifacts", "modelUri"),
@@ -190,14 +187,29 @@ _UNHEARD: tuple[tuple[Path, str, Callable[[_Spec], object]], ...] = (
         lambda spec: spec.runtime.accelerator.vendor.lower() != "nvidia",
     ),
     (
-        ("spec", "runtime", "resources"),
-        "CPU and memory come with the hardware profile",
-        lambda spec: spec.runtime.resources,
-    ),
-    (
         (*_SERVING, "protocol"),
         "model-service speaks HTTP",
         lambda spec: spec.operations.serving.protocol == "grpc",
+    ),
+    ((*_SCALING, "strategy"), "replicas that are set by hand have one number", _two_numbers),
+    (("spec", "pipeline"), "a component is one server", lambda spec: spec.pipeline),
+    (
+        ("spec", "governance", "compliance"),
+        "policies of the platform govern, and know nothing of it",
+        lambda spec: (spec.governance or {}).get("compliance"),
+    ),
+)
+"""What would be something else without it, and why it cannot be had."""
+_WITHOUT_EFFECT: tuple[Unheard, ...] = (
+    (
+        (*_MODEL, "precision"),
+        "the server reads the precision from the weights",
+        lambda spec: spec.identity.model.precision,
+    ),
+    (
+        ("spec", "runtime", "resources"),
+        "CPU and memory come with the hardware profile",
+        lambda spec: spec.runtime.resources,
     ),
     ((*_SERVING, "readinessProbe"), _HEALTH, lambda spec: spec.operations.serving.readiness_probe),
     ((*_SERVING, "livenessProbe"), _HEALTH, lambda spec: spec.operations.serving.liveness_probe),
@@ -216,7 +228,6 @@ _UNHEARD: tuple[tuple[Path, str, Callable[[_Spec], object]], ...] = (
         _UTILIZATION,
         lambda spec: spec.operations.scaling.strategy == "predictive",
     ),
-    ((*_SCALING, "strategy"), "replicas that are set by hand have one number", _two_numbers),
     (
         (*_SCALING, "targetLatencyMsP95"),
         _UTILIZATION,
@@ -233,14 +244,23 @@ _UNHEARD: tuple[tuple[Path, str, Callable[[_Spec], object]], ...] = (
         "the platform observes by itself",
         lambda spec: spec.operations.observability,
     ),
-    (("spec", "pipeline"), "a component is one server", lambda spec: spec.pipeline),
     (
         ("spec", "governance"),
-        "policies and envelopes of the platform govern",
+        "prices and budgets of the platform govern",
         lambda spec: spec.governance,
     ),
 )
-"""Everything of a ModelSpec that would not come true, and why."""
+"""What describes the model or hopes for something, and why nothing comes of it."""
+UNHEARD = f"{_FACTS}without-effect"
+"""The annotation that keeps which of these a file had, for the warning."""
+
+
+def unheard(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What a component's ModelSpec said that has no effect, and why."""
+    said = annotations.get(UNHEARD, "").split()
+    for path, why, _ in _WITHOUT_EFFECT:
+        if dotted(path) in said:
+            yield dotted(path), why
 
 
 def is_modelspec(data: Any) -> bool:
@@ -303,7 +323,7 @@ def _check_annotations(metadata: Any, problems: Problems) -> None:
 
 
 def _refuse_unheard(spec: _Spec, problems: Problems) -> None:
-    for path, why, found in _UNHEARD:
+    for path, why, found in _REFUSED:
         value = found(spec)
         if value:
             problems.add(
@@ -361,6 +381,8 @@ def _component(metadata: _Metadata, spec: _Spec, parameters: Mapping[str, Any]) 
     }
     annotations = {name: value for name, value in ours.items() if not name.startswith(_OURS)}
     annotations |= {f"{_FACTS}{name}": value for name, value in facts.items() if value}
+    if idle := sorted({dotted(path) for path, _, found in _WITHOUT_EFFECT if found(spec)}):
+        annotations[UNHEARD] = " ".join(idle)
     own_metadata = {
         "name": metadata.name,
         "project": ours[f"{_OURS}project"],

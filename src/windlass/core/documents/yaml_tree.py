@@ -19,7 +19,7 @@ import yaml
 from windlass.core.documents import numbers
 from windlass.core.documents.positions import Mark
 from windlass.core.documents.problems import malformed, repeated_key, shown
-from windlass.core.errors import Invalid, Reason, TooLarge
+from windlass.core.errors import Invalid, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +201,11 @@ def build(text: str, limits: Limits) -> list[tuple[Any, Mark]]:
     return builder.documents
 
 
-def too_many_nodes(limit: int) -> TooLarge:
-    message = f"the text holds more than {limit} values"
+def too_many_nodes(limit: int) -> Invalid:
+    """Not "too large": a few lines with aliases are enough for it."""
+    message = f"the text holds more than {limit} values, each alias counted as what it stands for"
     remedy = "send it in several parts"
-    return TooLarge(message, remedy=remedy, reasons=(Reason("document.invalid", message, remedy=remedy),))
+    return Invalid(message, remedy=remedy, reasons=(Reason("document.invalid", message, remedy=remedy),))
 
 
 def _resolved(event: Any, line: int) -> Any:

@@ -92,7 +92,7 @@ def _subject(claims: Mapping[str, Any]) -> str:
 
 def _name(provider: IdentityProvider, claims: Mapping[str, Any], subject: str) -> str:
     """For people to read. What is not fit to be read is the subject instead."""
-    name = claims.get(provider.name_claim)
+    name = _claim(claims, provider.name_claim)
     fit = (
         isinstance(name, str)
         and 0 < len(name) <= _MAX_SUBJECT
@@ -106,6 +106,7 @@ def _groups(provider: IdentityProvider, claims: Mapping[str, Any]) -> frozenset[
     """A list of text, or one text. Anything else is a mistake that must not be half understood."""
     groups = _claim(claims, provider.groups_claim)
     if groups is None:
+        _check_not_elsewhere(provider, claims)
         return frozenset()
     stated = groups if isinstance(groups, list) else [groups]
     if not all(isinstance(group, str) for group in stated):
@@ -116,17 +117,30 @@ def _groups(provider: IdentityProvider, claims: Mapping[str, Any]) -> frozenset[
     return frozenset(stated)
 
 
-def _claim(claims: Mapping[str, Any], name: str) -> Any:
+def _check_not_elsewhere(provider: IdentityProvider, claims: Mapping[str, Any]) -> None:
+    """Too many for a token, a provider may only say where to ask for them (OpenID Connect Core, 5.6.2)."""
+    elsewhere = claims.get("_claim_names")
+    if isinstance(elsewhere, Mapping) and provider.groups_claim in elsewhere:
+        raise _refused(
+            f"the token does not hold your {provider.groups_claim}, only where to ask for them",
+            "have the provider put only the groups into the token that are assigned to the application",
+        )
+
+
+def _claim(claims: object, name: str) -> Any:
     """By its whole name; else dots lead into objects, as in `realm_access.roles`. A name that is an
-    address has dots of its own, so the whole name comes first."""
+    address has dots of its own, and so may a client's within `resource_access`: the longest name that is
+    there comes first."""
+    if not isinstance(claims, Mapping):
+        return None
     if name in claims:
         return claims[name]
-    found: Any = claims
-    for part in name.split("."):
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(part)
-    return found
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        found = _claim(claims.get(".".join(parts[:cut])), ".".join(parts[cut:]))
+        if found is not None:
+            return found
+    return None
 
 
 def _refused(detail: str, remedy: str = _AGAIN) -> Unauthenticated:

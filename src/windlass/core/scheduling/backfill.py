@@ -8,9 +8,10 @@ behind it starts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import TracebackType
 
 from windlass.core.scheduling.apart import apart
 from windlass.core.scheduling.fit import fit, quota_allows
@@ -19,7 +20,7 @@ from windlass.core.scheduling.model import Placement, Shape
 from windlass.core.scheduling.owed import owed_first
 from windlass.core.scheduling.placement import place
 from windlass.core.scheduling.state import Reservation, State
-from windlass.core.scheduling.trial import Trial
+from windlass.core.scheduling.trial import Trial, Untouched
 from windlass.core.scheduling.victims import Plan
 from windlass.core.units import GPU, Ms
 
@@ -35,8 +36,11 @@ def note_blocked(state: State, line: Line, now: Ms) -> None:
     """Remember a line that has quota but no room, if it is among the first of its class. Where none of
     those can ever start on the nodes there are, they are no reason to overlook one that can."""
     blocked = state.blocked.setdefault(line.shape.gpu_class, [])
-    blocked[:] = [other for other in blocked if other.members and other is not line]
-    if len(blocked) >= REMEMBERED and not any(_reservation(state, other, now) for other in blocked):
+    if line in blocked or not all(other.members for other in blocked):
+        blocked[:] = [other for other in blocked if other.members and other is not line]
+    if len(blocked) >= REMEMBERED and not any(
+        state.startable.get(other.id) or _reservation(state, other, now) for other in blocked
+    ):
         blocked.clear()
     key = state.lines.key(line, state.tree)
     place = sum(1 for other in blocked if state.lines.key(other, state.tree) < key)
@@ -95,13 +99,41 @@ def beside_head(state: State, line: Line, placement: Placement, now: Ms) -> Plac
         return None
     if _over_before(line.shape, reservation, now):
         return placement
-    if reservation.placement is None:
+    return _place_beside(state, line, head, reservation)
+
+
+def delayed_head(state: State, line: Line, now: Ms) -> Line | None:
+    """Whom a line with quota and room would delay if it started now."""
+    found = head_of(state, line, now)
+    if found is None:
         return None
-    with _reserved(state, head, reservation.placement):
+    head, reservation = found
+    if state.options.backfill and (
+        _over_before(line.shape, reservation, now)
+        or _place_beside(state, line, head, reservation) is not None
+    ):
+        return None
+    return head
+
+
+def _place_beside(state: State, line: Line, head: Line, reservation: Reservation) -> Placement | None:
+    """Room beside what is reserved. Where there is none for a need, there is none for the next line with the
+    same, as long as nothing has changed."""
+    reserved = reservation.placement
+    if reserved is None:
+        return None
+    kept_apart = state.neighbours.mind(line.shape) or state.neighbours.mind(head.shape)
+    nothing_for = state.beside_head.of(state.fleet.version, head.id)
+    if not kept_apart and line.needs in nothing_for:
+        return None
+    with _reserved(state, head, reserved):
         if not quota_allows(state.pool(line.shape), line.shape):
             return None
-        avoid = _off_reserved(state, line, head, reservation.placement, ())
-        return place(state.fleet, line.shape, line.shape.fewest, avoid=avoid)
+        avoid = _off_reserved(state, line, head, reserved, ())
+        placement = place(state.fleet, line.shape, line.shape.fewest, avoid=avoid)
+    if placement is None and not kept_apart:
+        nothing_for.add(line.needs)
+    return placement
 
 
 def _off_reserved(
@@ -131,16 +163,15 @@ def room_beside_all(state: State, shape: Shape, avoid: Collection[str], now: Ms)
 @contextmanager
 def _reserved(state: State, head: Line, placement: Placement) -> Iterator[None]:
     """Taking the reserved GPUs takes exactly those of them that are free now, and their quota."""
-    version = state.fleet.version
     pool, amount = state.pool(head.shape), head.shape.gpus * len(placement.workers)
-    reserved = state.fleet.take(head.shape, placement)
-    pool.charge(amount)
-    try:
-        yield
-    finally:
-        pool.discharge(amount)
-        state.fleet.give_back(reserved)
-        state.fleet.version = version
+    with Untouched(state):
+        reserved = state.fleet.take(head.shape, placement)
+        pool.charge(amount)
+        try:
+            yield
+        finally:
+            pool.discharge(amount)
+            state.fleet.give_back(reserved)
 
 
 def plan_beside_head(state: State, line: Line, plan: Plan, now: Ms) -> Plan | None:
@@ -161,7 +192,7 @@ def plan_beside_head(state: State, line: Line, plan: Plan, now: Ms) -> Plan | No
         for id in plan.after:
             trial.remove(state.held[id])
         with _reserved(state, head, reservation.placement):
-            pool, amount = state.future_pool(head.shape), head.shape.gpus * head.shape.fewest
+            pool, amount = state.future_pool(head.shape), head.shape.needed
             pool.charge(amount)
             allowed = quota_allows(state.future_pool(line.shape), line.shape)
             pool.discharge(amount)
@@ -175,9 +206,16 @@ def _over_before(shape: Shape, reservation: Reservation, now: Ms) -> bool:
 
 
 def _reservation(state: State, head: Line, now: Ms) -> Reservation | None:
+    if state.startable.get(head.id) is False:
+        return None
     known = state.reservations.get(head.id)
     if known is None or known[0] != state.fleet.version:
-        known = state.reservations[head.id] = (state.fleet.version, reserve(state, head.shape, now))
+        found = reserve(state, head.shape, now)
+        known = state.reservations[head.id] = (state.fleet.version, found)
+        if found is None and not state.moving:
+            state.startable[head.id] = False
+        elif found is not None and found.placement is not None:
+            state.startable[head.id] = True
     return known[1]
 
 
@@ -199,37 +237,69 @@ def first_release(state: State, shape: Shape) -> str | None:
 
 def reserve(state: State, shape: Shape, now: Ms) -> Reservation | None:
     """When there will be room, if running work ends as expected and nobody else starts. None: never."""
-    if state.ready_gpus(shape.gpu_class) * GPU < shape.gpus * shape.fewest:
+    if state.ready_gpus(shape.gpu_class) * GPU < shape.needed:
         return None
     ends = state.ends.get(shape.gpu_class, [])
     leaving = state.stopping.get(shape.gpu_class)
     if leaving:  # they are gone in a moment, however long they were to run
         ends = [(now, id) for id in leaving] + [end for end in ends if end[1] not in leaving]
     horizon = min(len(ends), HORIZON)
-    with Trial(state) as trial:
-
-        def release(count: int) -> Placement | None:
-            """As the world is after the first `count` ends."""
-            for _, id in ends[len(trial.gone) : count]:
-                trial.remove(state.held[id])
-            for _, id in reversed(ends[count : len(trial.gone)]):
-                trial.put_back(state.held[id])
-            avoid = state.avoided(shape, trial.gone)
-            return place(state.fleet, shape, shape.fewest, avoid=avoid)
-
+    with _Ends(state, shape, ends) as trial:
         # More room never hurts, so the first count that is enough can be searched for by halves.
-        low, high, found = 0, 1, None
-        while high < horizon and release(high) is None:
-            low, high = high, high * 2
-        high = min(high, horizon)
-        found = release(high)
+        low = ends_in_vain = trial.too_few(horizon)
+        high = min(low + 1, horizon)
+        while high < horizon and trial.after(high) is None:
+            low, high = high, min(2 * high - ends_in_vain, horizon)
+        found = trial.after(high) if high > low or not high else None
         if found is None:
             return Reservation(ends[horizon - 1][0], None) if horizon < len(ends) else None
         while high - low > 1:
             middle = (low + high) // 2
-            there = release(middle)
+            there = trial.after(middle)
             if there is None:
                 low = middle
             else:
                 high, found = middle, there
         return Reservation(Ms(max(now, ends[high - 1][0] if high else now)), found)
+
+
+class _Ends(Untouched):
+    """The fleet as it is after the first so many ends; quota is not asked."""
+
+    def __init__(self, state: State, shape: Shape, ends: Sequence[tuple[Ms, str]]) -> None:
+        super().__init__(state)
+        self._shape = shape
+        self._held = [state.held[id] for _, id in ends[:HORIZON]]
+        self._gone: dict[str, None] = {}
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release(0)
+        super().__exit__(kind, error, trace)
+
+    def too_few(self, horizon: int) -> int:
+        """So many ends do not even free enough in sum."""
+        rooms = self._state.fleet.classes.get(self._shape.gpu_class)
+        lacking = self._shape.needed - (rooms.free if rooms else 0)
+        count = 0
+        while count < horizon:
+            lacking -= sum(amount for take in self._held[count].takes for _, amount, *_ in take.gpus)
+            if lacking <= 0:
+                break
+            count += 1
+        return count
+
+    def after(self, count: int) -> Placement | None:
+        self._release(count)
+        avoid = self._state.avoided(self._shape, self._gone)
+        return place(self._state.fleet, self._shape, self._shape.fewest, avoid=avoid)
+
+    def _release(self, count: int) -> None:
+        fleet = self._state.fleet
+        for held in self._held[len(self._gone) : count]:
+            fleet.give_back(held.takes)
+            self._gone[held.id] = None
+        for held in reversed(self._held[count : len(self._gone)]):
+            fleet.retake(held.takes)
+            del self._gone[held.id]

@@ -2,7 +2,8 @@
 
 An estimate knows nothing of arrivals, early ends and preemptions to come. So what was told of a start is
 kept and compared with it, as the ratio of the real wait to the told one, and the interval around the next
-estimate reaches from a low to a high ratio of the last ones of its class: nine of ten were inside. Both
+estimate reaches from a low to a high ratio of the last ones of its class: nine of ten were inside. What is
+told is the middle one: where work ends long before its time limit, waits are shorter than limits say. Both
 waits are taken `SLACK` longer, because a wait of a second that was told as none is no thousandfold error.
 
 Until `ENOUGH` are known, ratios count that held on simulated traces of many kinds.
@@ -24,6 +25,9 @@ OUTSIDE = 40
 because the past is no sample of the future."""
 FIRST_GUESS = (60, 6000)
 """Ratios in thousandths."""
+AS_COMPUTED = 1000
+FEW = 10
+"""The middle of so many is better than none."""
 
 
 @dataclass(slots=True)
@@ -46,33 +50,52 @@ class Scores:
         outside = count // OUTSIDE
         return self.ordered[max(0, outside - 1)], self.ordered[min(count - 1, count - outside)]
 
+    def middle(self) -> int:
+        return self.ordered[len(self.ordered) // 2] if len(self.ordered) >= FEW else AS_COMPUTED
+
 
 @dataclass(slots=True)
 class Calibration:
-    told: dict[str, tuple[Ms, Ms]] = field(default_factory=dict)  # when it was told, and of when
+    told: dict[str, tuple[Ms, Ms, int]] = field(default_factory=dict)
+    """When it was told, of when, and by which ratio that was not what was computed."""
     scores: dict[str, Scores] = field(default_factory=dict)  # by class
 
-    def tell(self, id: str, now: Ms, starts: Ms) -> None:
-        self.told[id] = (now, starts)
+    def tell(self, id: str, gpu_class: str, now: Ms, starts: Ms) -> None:
+        self.told[id] = (now, starts, self._middle(gpu_class))
 
     def started(self, id: str, gpu_class: str, now: Ms) -> None:
         known = self.told.pop(id, None)
         if known is not None:
-            at, starts = known
-            ratio = (now - at + SLACK) * 1000 // (max(0, starts - at) + SLACK)
+            at, starts, middle = known
+            ratio = (now - at + SLACK) * middle // (max(0, starts - at) + SLACK)
             self.scores.setdefault(gpu_class, Scores()).add(ratio)
 
     def rests_on(self, gpu_class: str) -> str:
         known = self.scores.get(gpu_class)
         if known is None or len(known.ordered) < ENOUGH:
-            return "the interval is one that held on simulated traces"
-        return f"the interval held nine of ten of the last {len(known.ordered)} starts"
+            held = "the interval is one that held on simulated traces"
+        else:
+            held = f"the interval held nine of ten of the last {len(known.ordered)} starts"
+        middle = self._middle(gpu_class)
+        return held if middle == AS_COMPUTED else f"lately waits were {middle / 10:.0f} % of that; {held}"
 
-    def interval(self, gpu_class: str, now: Ms, starts: Ms) -> tuple[Ms, Ms]:
+    def likely(self, gpu_class: str, now: Ms, computed: Ms) -> Ms:
+        """When it starts if it goes as with the middle one of the last."""
+        return max(now, _scaled(now, computed, self._middle(gpu_class)))
+
+    def interval(self, gpu_class: str, now: Ms, computed: Ms) -> tuple[Ms, Ms]:
         known = self.scores.get(gpu_class)
         low, high = known.bounds() if known is not None else FIRST_GUESS
-        wait = starts - now + SLACK
+        likely = self.likely(gpu_class, now, computed)
         return (
-            Ms(min(starts, max(now, now + wait * low // 1000 - SLACK))),
-            Ms(max(starts, now + wait * high // 1000 - SLACK)),
+            min(likely, max(now, _scaled(now, computed, low))),
+            max(likely, _scaled(now, computed, high)),
         )
+
+    def _middle(self, gpu_class: str) -> int:
+        known = self.scores.get(gpu_class)
+        return known.middle() if known is not None else AS_COMPUTED
+
+
+def _scaled(now: Ms, computed: Ms, ratio: int) -> Ms:
+    return Ms(now + (computed - now + SLACK) * ratio // 1000 - SLACK)

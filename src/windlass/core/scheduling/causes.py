@@ -6,15 +6,15 @@ the moment, so it is written when somebody asks, not for every line in every cyc
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator
 
-from windlass.core.scheduling.backfill import beside_head, head_of
-from windlass.core.scheduling.fit import fit, in_words, never, quota_allows
+from windlass.core.scheduling.backfill import delayed_head
+from windlass.core.scheduling.fit import in_words, never, quota_allows
 from windlass.core.scheduling.lines import Line
 from windlass.core.scheduling.model import Cause, LineCause, Shape
 from windlass.core.scheduling.owed import owed_first
-from windlass.core.scheduling.placement import has_room
 from windlass.core.scheduling.remedies import bound
+from windlass.core.scheduling.room import lack_of_room
 from windlass.core.scheduling.state import State
 from windlass.core.scheduling.survey import host_short, required, survey
 from windlass.core.units import Ms, format_gpus
@@ -29,6 +29,22 @@ BRIEFLY: dict[Cause, str] = {
     "starting": "the next cycle starts it",
 }
 """What is kept of a cause. With its numbers (`message`) it is told to whoever asks, as of that moment."""
+
+
+def explain_class(state: State, gpu_class: str, now: Ms) -> Iterator[LineCause]:
+    """Explain every line of a class; those whose cause is another one than before. Lines of one queue share
+    what is free to it, and most lack what they lacked before: they are passed over."""
+    for (_, queue), lines in list(state.lines.groups.get(gpu_class, {}).items()):
+        pool = state.tree.pool(queue, gpu_class)
+        free, guaranteed = pool.free(), pool.guaranteed_room()
+        for line in list(lines.values()):
+            if line.cause is not None and line.lacks is not None:
+                short = line.needed > free or (line.needed > guaranteed and not line.shape.preemptible)
+                if line.lacks == (short, lack_of_room(state, line)):
+                    continue
+            changed = explain(state, line, now)
+            if changed is not None:
+                yield changed
 
 
 def explain(state: State, line: Line, now: Ms) -> LineCause | None:
@@ -54,26 +70,25 @@ def binding(state: State, line: Line, now: Ms) -> list[Cause]:
     if away:
         bound.append("site")
     # What the tree has to give is no question for a request it does not know or never allows.
-    if entitled and not quota_allows(state.pool(shape), shape):
+    short = not quota_allows(state.pool(shape), shape)
+    if entitled and short:
         bound.append("quota")
-    lack = None if away else _lack_of_room(state, shape)
+    lack = None if away else lack_of_room(state, line)
     if lack is not None:
         bound.append(lack)
+    # Without lack of either it hangs on others whether it waits, so that is looked at every time.
+    line.lacks = (short, lack) if short or lack else None
     return bound or [_next_in_line(state, line, now)]
 
 
 def _next_in_line(state: State, line: Line, now: Ms) -> Cause:
     """It fits: either it would delay somebody ahead, or nothing is in its way but the next cycle."""
     line.behind, line.lender = None, False
-    placement = fit(state, line.shape)
-    if placement is None:
-        return "starting"
-    lender = owed_first(state, line.shape, line.shape.gpus * len(placement.workers))
+    lender = owed_first(state, line.shape, line.shape.needed)
     if lender is not None:
         line.behind, line.lender = lender.head[1], True
-    elif beside_head(state, line, placement, now) is None:
-        found = head_of(state, line, now)
-        line.behind = None if found is None else found[0].head[1]
+    elif (head := delayed_head(state, line, now)) is not None:
+        line.behind = head.head[1]
     return "starting" if line.behind is None else "priority"
 
 
@@ -107,33 +122,9 @@ def _now(state: State, line: Line, cause: Cause) -> str:
             return ""
 
 
-def _lack_of_room(state: State, shape: Shape) -> Cause | None:
-    avoid = state.avoided(shape)
-    if shape.gpu_class not in state.fleet.classes:
-        return "capacity"
-    if shape.gpus * shape.fewest > _free_in_sum(state, shape, avoid):
-        return "capacity"
-    if has_room(state.fleet, shape, shape.fewest, avoid=avoid):
-        return None
-    return "capacity" if host_short(state, shape, avoid) else "fragmentation"
-
-
-def _free_in_sum(state: State, shape: Shape, avoid: Collection[str]) -> int:
-    """What is free on ready nodes of the class at the sites it may use, avoided nodes left out."""
-    rooms = state.fleet.classes[shape.gpu_class]
-    free = sum(rooms.free_by_site.get(site, 0) for site in set(shape.sites)) if shape.sites else rooms.free
-    for name in avoid:
-        room = state.fleet.rooms.get(name)
-        if room is None or room.node.state != "ready" or room.node.gpu_class != shape.gpu_class:
-            continue
-        if not shape.sites or room.node.site in shape.sites:
-            free -= sum(room.left)
-    return free
-
-
 def _quota_message(state: State, shape: Shape) -> str:
     pool = state.pool(shape)
-    need = f"It needs {in_words(shape.gpus * shape.fewest, shape.gpu_class)}"
+    need = f"It needs {in_words(shape.needed, shape.gpu_class)}"
     room = pool.guaranteed_room()
     if not shape.preemptible and room < pool.free():
         return (
@@ -141,7 +132,7 @@ def _quota_message(state: State, shape: Shape) -> str:
             f"{format_gpus(room)} are unused."
         )
     for node in pool.path:
-        if node.max is not None and node.held + shape.gpus * shape.fewest > node.max:
+        if node.max is not None and node.held + shape.needed > node.max:
             held, most = format_gpus(node.held), format_gpus(node.max)
             return f"{need}; {node.name} holds {held} of the {most} it may hold."
     own, free = min(room, pool.free()), pool.free()
@@ -156,11 +147,11 @@ def _room_message(state: State, shape: Shape, cause: Cause) -> str:
         return f"There is no node of class {shape.gpu_class}."
     seen = survey(state, shape)
     short = host_short(state, shape, state.avoided(shape))
-    if cause == "capacity" and shape.gpus * shape.fewest <= seen.free and short is not None:
+    if cause == "capacity" and shape.needed <= seen.free and short is not None:
         return f"It needs {short.need} {short.of}; {short.free} are free{_where(shape)}."
     free = f"{format_gpus(seen.free)} are free on {_nodes(seen.nodes)}{_where(shape)}"
     if cause == "capacity":
-        need = in_words(shape.gpus * shape.fewest, shape.gpu_class)
+        need = in_words(shape.needed, shape.gpu_class)
         unready = f", {format_gpus(seen.unready)} on nodes that are not ready" if seen.unready else ""
         return f"It needs {need}; {free}{unready}."
     each = f"{format_gpus(shape.gpus)} on one node" if shape.gpus else "a node"

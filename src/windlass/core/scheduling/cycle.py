@@ -23,7 +23,7 @@ from windlass.core.scheduling.backfill import (
     note_blocked,
     plan_beside_head,
 )
-from windlass.core.scheduling.causes import explain
+from windlass.core.scheduling.causes import explain, explain_class
 from windlass.core.scheduling.events import apply
 from windlass.core.scheduling.fit import fit, never, quota_allows
 from windlass.core.scheduling.growth import grow
@@ -32,6 +32,7 @@ from windlass.core.scheduling.model import Admit, Event, Grow, LineCause, Outcom
 from windlass.core.scheduling.moving import drop_ended
 from windlass.core.scheduling.owed import forget_owed, note_owed
 from windlass.core.scheduling.preemption import make_room
+from windlass.core.scheduling.room import lacks_room
 from windlass.core.scheduling.state import Held, State, expected_end
 from windlass.core.units import MilliGpu, Ms
 
@@ -122,6 +123,7 @@ def wake_at(state: State) -> Ms | None:
 
 def _wake_protected(state: State, now: Ms) -> None:
     for gpu_class in [name for name, until in state.protected_until.items() if until <= now]:
+        del state.protected_until[gpu_class]  # whoever is still in the way is noted anew
         state.stale_classes[gpu_class] = None
 
 
@@ -158,7 +160,6 @@ def _consider_class(state: State, gpu_class: str, now: Ms, decisions: _Decisions
     """Everybody in order, each as long as its line moves; then say why the rest waits. An admission
     taken back stood in the way of others: if there is `again` a round, all begin anew."""
     state.blocked[gpu_class] = []
-    state.protected_until.pop(gpu_class, None)
     state.reservations.clear()
     for line in state.lines.in_order(gpu_class, state.tree):
         taken_back = decisions.taken_back
@@ -187,8 +188,9 @@ def _try_head(state: State, line: Line, now: Ms, decisions: _Decisions) -> bool:
     shape = line.shape
     if never(state, line) is not None:
         return False
-    placement = fit(state, shape)
-    if placement is not None:
+    if quota_allows(state.pool(shape), shape) and not lacks_room(state, line):
+        placement = fit(state, shape)
+        assert placement is not None, "there is quota and room"
         placement = may_start(state, line, placement, now)
         if placement is None:
             return False
@@ -292,8 +294,8 @@ def _take_back(state: State, victims: list[Held], decisions: _Decisions) -> bool
 
 
 def _explain_class(state: State, gpu_class: str, now: Ms, decisions: _Decisions) -> None:
-    for line in list(state.lines.of_class(gpu_class)):
-        _explain_line(state, line, now, decisions)
+    for changed in explain_class(state, gpu_class, now):
+        decisions.causes.append(changed)
 
 
 def _explain_line(state: State, line: Line, now: Ms, decisions: _Decisions) -> None:

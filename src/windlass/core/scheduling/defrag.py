@@ -113,7 +113,7 @@ def plan_hole(state: State, shape: Shape, now: Ms) -> Plan | NoPlan:
     there = place(state.fleet, shape, shape.fewest, avoid=state.avoided(shape))
     if there is not None:
         return Plan(NOBODY, shape, there, ())
-    need = shape.gpus * shape.fewest
+    need = shape.needed
     if need > rooms.free:
         wanted, free = in_words(need, shape.gpu_class), in_words(rooms.free, shape.gpu_class)
         return NoPlan(NOBODY, shape, f"It needs {wanted}; {free} are free in sum, and moving frees no more.")
@@ -167,7 +167,7 @@ def _not_helped(state: State, line: Line, id: str, now: Ms) -> str:
     cause = binding(state, line, now)[0]
     if cause != "fragmentation":
         return f"It waits because {BRIEFLY[cause]} ({cause}); moving others does not change that."
-    lender = owed_first(state, line.shape, line.shape.gpus * line.shape.fewest)
+    lender = owed_first(state, line.shape, line.shape.needed)
     if lender is not None:
         return f"It would borrow what is guaranteed to {lender.head[1]}, which waits for it."
     return ""

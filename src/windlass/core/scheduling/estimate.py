@@ -63,8 +63,9 @@ def foretell(state: State, id: str, now: Ms) -> Estimate | None:
 
 def was_told(state: State, id: str, now: Ms, starts: Ms) -> None:
     """Somebody was told that it starts then."""
-    if id in state.lines.waiting:
-        state.calibration.tell(id, now, starts)
+    workload = state.lines.waiting.get(id)
+    if workload is not None:
+        state.calibration.tell(id, workload.shape.gpu_class, now, starts)
 
 
 def estimates(state: State, gpu_class: str, now: Ms) -> dict[str, Ms | None]:
@@ -78,7 +79,7 @@ def estimates(state: State, gpu_class: str, now: Ms) -> dict[str, Ms | None]:
     replay = _Replay(state, now, 10 * TRIES, last_only=False)
     starts = replay.run([workload.shape for workload in workloads])
     return {
-        workload.id: at
+        workload.id: at if at is None else state.calibration.likely(gpu_class, now, at)
         for workload, at in zip(workloads, starts, strict=True)
         if at is not None or not replay.cut_short
     }
@@ -111,16 +112,18 @@ class _Replay:
         hopeless: set[Shape] = set()
         while True:
             starts, stuck = self._replay(shapes, hopeless)
-            if stuck is None or self.cut_short:
+            if not stuck or self.cut_short:
                 return starts
-            hopeless.add(stuck)
+            hopeless |= stuck
 
-    def _replay(self, shapes: list[Shape], hopeless: set[Shape]) -> tuple[list[Ms | None], Shape | None]:
-        """The starts, and the first that still lacks room when everything has ended."""
+    def _replay(self, shapes: list[Shape], hopeless: set[Shape]) -> tuple[list[Ms | None], set[Shape]]:
+        """The starts, and who still lacks room when everything has ended, if that holds somebody up."""
         starts: list[Ms | None] = [None] * len(shapes)
-        pending = [(index, shape) for index, shape in enumerate(shapes) if shape not in hopeless]
+        pending = [
+            (index, shape) for index, shape in enumerate(shapes) if not hopeless or shape not in hopeless
+        ]
         if not pending:
-            return starts, None
+            return starts, set()
         gpu_class = shapes[0].gpu_class
         running = self.state.ends.get(gpu_class, [])
         leaving = self.state.stopping.get(gpu_class, {})
@@ -132,17 +135,26 @@ class _Replay:
             while True:
                 stuck = self._start_what_fits(trial, pending, starts, started, time)
                 if not pending or (self.last_only and starts[-1] is not None):
-                    return starts, None
+                    return starts, set()
                 upcoming = [at for at, _ in (*running[next_end : next_end + 1], *started[:1])]
                 if not upcoming or self.budget <= 0:
                     self.cut_short = bool(upcoming)
-                    return starts, stuck
+                    if upcoming or stuck is None:
+                        return starts, set()
+                    return starts, self._without_room(trial, pending)
                 time = Ms(max(time, min(upcoming)))
                 while next_end < len(running) and running[next_end][0] <= time:
                     self._end(trial, running[next_end][1])
                     next_end += 1
                 while started and started[0][0] <= time:
                     trial.stop(heapq.heappop(started)[1])
+
+    def _without_room(self, trial: Trial, pending: list[tuple[int, Shape]]) -> set[Shape]:
+        return {
+            shape
+            for shape in {shape for _, shape in pending}
+            if quota_allows(self.state.pool(shape), shape) and fit(self.state, shape, trial.gone) is None
+        }
 
     def _end(self, trial: Trial, id: str) -> None:
         if id not in trial.gone:
@@ -207,5 +219,6 @@ def _coarse(
 
 def _spread(state: State, gpu_class: str, now: Ms, starts: Ms, basis: str, *, assumed: bool) -> Estimate:
     low, high = state.calibration.interval(gpu_class, now, starts)
+    likely = state.calibration.likely(gpu_class, now, starts)
     note = "; work without a stated duration is taken to run 1 h" if assumed else ""
-    return Estimate(starts, low, high, f"{basis}{note}; {state.calibration.rests_on(gpu_class)}")
+    return Estimate(likely, low, high, f"{basis}{note}; {state.calibration.rests_on(gpu_class)}")

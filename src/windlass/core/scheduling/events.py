@@ -89,6 +89,8 @@ def _released(state: State, id: str) -> None:
     held = state.held.get(id)
     if held is None or held.promised:
         return
+    if any(state.fleet.class_of(take.node) != held.shape.gpu_class for take in held.takes):
+        state.startable.clear()  # found running where another class is: nobody foresaw that end
     state.let_go(id)
     for promise in state.promises.values():
         promise.victims.pop(id, None)
@@ -118,6 +120,8 @@ def _nodes_changed(state: State, nodes: tuple[Node, ...]) -> None:
     ready = {node.name for node in nodes if node.state == "ready"}
     lost = [id for id, promise in state.promises.items() if not _all_on(promise.held.placement, ready)]
     state.sizes.clear()
+    state.no_room.clear()
+    state.startable.clear()
     _drop_promises(state, lost)
     drop(state, [id for id, moving in state.moving.items() if not _all_on(moving.target, ready)])
     if not state.fleet.update(nodes):
@@ -143,5 +147,6 @@ def _drop_promises(state: State, ids: list[str]) -> None:
 
 
 def _everything_is_stale(state: State) -> None:
+    state.lines.look_again()
     for gpu_class in state.lines.by_class:
         state.stale_classes[gpu_class] = None

@@ -49,7 +49,7 @@ def never(state: State, line: Line) -> Never | None:
 
 def _never(state: State, shape: Shape) -> Never | None:
     """Why it can never run, judged against the quotas alone and an otherwise empty platform."""
-    tree, need = state.tree, shape.gpus * shape.fewest
+    tree, need = state.tree, shape.needed
     wanted = in_words(need, shape.gpu_class)
     tail = "It can never run under the present quotas and holds no position."
     if not tree.known(shape.queue):

@@ -19,16 +19,15 @@ from windlass.core.scheduling.state import Held, State
 from windlass.core.units import Ms
 
 
-def grow(state: State, gpu_class: str, now: Ms, *, only: Collection[str] | None = None) -> list[Held]:
-    """Give more workers to elastic gangs (of those in `only`), the first in order first. Those that grew."""
-    grown = []
+def grow(state: State, gpu_class: str, now: Ms, *, only: Collection[str] | None = None) -> Iterator[Held]:
+    """Give more workers to elastic gangs (of those in `only`), the first in order first. Each that grew, one
+    by one: what it borrowed is what it borrowed before the next one grew."""
     for held in sorted(state.elastic.get(gpu_class, {}).values(), key=_order):
         if held.stopping or held.promised or (only is not None and held.id not in only):
             continue
         more = _more_workers(state, held, now)
         if more is not None:
-            grown.append(_joined(state, held, more))
-    return grown
+            yield _joined(state, held, more)
 
 
 def _order(held: Held) -> tuple[int, Ms, str]:

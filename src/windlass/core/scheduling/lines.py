@@ -46,9 +46,24 @@ class Never:
 
 class Line:
     """`never` is set when its members cannot run, whoever else does: they hold no position.
-    `behind` is whom the head would delay, where that is why it waits; `lender`: because it is owed that."""
+    `behind` is whom the head would delay, where that is why it waits; `lender`: because it is owed that.
+    `lacks` is whether it lacked quota, and which room, when its cause was found; None: look again."""
 
-    __slots__ = ("asks", "behind", "cause", "id", "judged_by", "lender", "members", "never", "shape")
+    __slots__ = (
+        "asking",
+        "asks",
+        "behind",
+        "cause",
+        "id",
+        "judged_by",
+        "lacks",
+        "lender",
+        "members",
+        "needed",
+        "needs",
+        "never",
+        "shape",
+    )
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -56,16 +71,37 @@ class Line:
         # How long it runs, or whether it could be moved, makes no difference to who has to leave: lines that
         # differ in that ask the same.
         self.asks = line_of(replace(shape, expected=None, min_runtime=Ms(0), movable=False))
+        self.asking = (shape.queue, shape.gpu_class, shape.priority, shape.preemptible)
+        self.needs = line_of(_needs(shape))
+        self.needed = shape.needed
         self.members: list[Member] = []
         self.cause: LineCause | None = None
         self.behind: str | None = None
         self.lender = False
+        self.lacks: tuple[bool, Cause | None] | None = None
         self.never: Never | None = None
         self.judged_by: tuple[QuotaTree, Fleet] | None = None
 
     @property
     def head(self) -> Member:
         return self.members[0]
+
+
+def _needs(shape: Shape) -> Shape:
+    """All that says whether nodes have room for it, as far as nobody minds its neighbours."""
+    return Shape(
+        queue="",
+        gpu_class=shape.gpu_class,
+        gpus=shape.gpus,
+        workers=shape.fewest,
+        unit=shape.unit,
+        sharing=shape.sharing,
+        cpu_milli=shape.cpu_milli,
+        memory_mib=shape.memory_mib,
+        topology=shape.topology,
+        sites=shape.sites,
+        mig_profile=shape.mig_profile,
+    )
 
 
 class Lines:
@@ -76,14 +112,18 @@ class Lines:
         self.waiting: dict[str, Waiting] = {}
         self.by_shape: dict[Shape, Line] = {}
         self.by_class: dict[str, dict[str, Line]] = {}
-        # By class, then priority and queue, which is all a rank depends on: everybody's place.
+        # By class, then priority and queue, which is all a rank depends on: the lines, and everybody's place.
+        self.groups: dict[str, dict[tuple[int, str], dict[str, Line]]] = {}
         self.places: dict[str, dict[tuple[int, str], list[Member]]] = {}
 
     def add(self, workload: Waiting) -> Line:
         line = self.by_shape.get(workload.shape)
         if line is None:
             line = self.by_shape[workload.shape] = Line(workload.shape)
-            self.by_class.setdefault(workload.shape.gpu_class, {})[line.id] = line
+            shape = workload.shape
+            self.by_class.setdefault(shape.gpu_class, {})[line.id] = line
+            groups = self.groups.setdefault(shape.gpu_class, {})
+            groups.setdefault((shape.priority, shape.queue), {})[line.id] = line
         member = (workload.submitted, workload.id)
         insort(line.members, member)
         insort(self._places_of(workload.shape), member)
@@ -104,12 +144,21 @@ class Lines:
         del line.members[bisect_left(line.members, member)]
         places = self._places_of(workload.shape)
         del places[bisect_left(places, member)]
-        if not places:
-            del self.places[workload.shape.gpu_class][workload.shape.priority, workload.shape.queue]
+        shape = workload.shape
+        group = (shape.priority, shape.queue)
         if not line.members:
-            del self.by_shape[workload.shape]
-            del self.by_class[workload.shape.gpu_class][line.id]
+            del self.by_shape[shape]
+            del self.by_class[shape.gpu_class][line.id]
+            del self.groups[shape.gpu_class][group][line.id]
+        if not places:
+            del self.places[shape.gpu_class][group]
+            del self.groups[shape.gpu_class][group]
         return line
+
+    def look_again(self) -> None:
+        """Quotas or nodes are others: what a line lacked does not say any more why it waits."""
+        for line in self.by_shape.values():
+            line.lacks = None
 
     def of_class(self, gpu_class: str) -> Iterable[Line]:
         return self.by_class.get(gpu_class, {}).values()
@@ -130,16 +179,21 @@ class Lines:
         the first stands in the outer one. Shares only grow while work is admitted, so a group whose share
         grew since it was ranked is put back, and nothing ever comes too late.
         """
+        lines = {name: tuple(group.values()) for name, group in self.groups.get(gpu_class, {}).items()}
         groups: dict[tuple[int, str], list[tuple[Member, str, Line]]] = {}
-        for line in self.of_class(gpu_class):
-            group = groups.setdefault((line.shape.priority, line.shape.queue), [])
-            group.append((line.head, line.id, line))
-        for group in groups.values():
-            heapq.heapify(group)
-        heap = [(self.key(group[0][2], tree), name) for name, group in groups.items()]
+        heap = [
+            (
+                (-priority, tree.share(queue, gpu_class) if self.fair_share else (), *members[0]),
+                (priority, queue),
+            )
+            for (priority, queue), members in self.places.get(gpu_class, {}).items()
+        ]
         heapq.heapify(heap)
         while heap:
             key, name = heapq.heappop(heap)
+            if name not in groups:
+                groups[name] = [(line.head, line.id, line) for line in lines[name] if line.members]
+                heapq.heapify(groups[name])
             group = groups[name]
             _refresh(group)
             if not group:

@@ -123,6 +123,11 @@ class Shape:
         return self.workers if self.min_workers is None else self.min_workers
 
     @property
+    def needed(self) -> int:
+        """What it has to have to start, all workers together."""
+        return self.gpus * self.fewest
+
+    @property
     def total(self) -> MilliGpu:
         return MilliGpu(self.gpus * self.workers)
 
@@ -264,7 +269,8 @@ class Grow:
 
 @dataclass(frozen=True, slots=True)
 class LineCause:
-    """Why the line `line` of equal workloads waits, from `since` on. `remedy` is told when asked for."""
+    """Why the line `line` of equal workloads waits, from `since` on. `remedy` and whether it can
+    `never` run are told when asked for."""
 
     line: str
     cause: Cause
@@ -272,6 +278,7 @@ class LineCause:
     message: str
     since: Ms
     remedy: str = ""
+    never: bool = False
 
 
 @dataclass(frozen=True, slots=True)

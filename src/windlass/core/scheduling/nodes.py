@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from windlass.core.scheduling.gpus import GpuState, GpuStates, code_of, need_of, parts_of
 from windlass.core.scheduling.kinds import Kind, Kinds
@@ -24,6 +25,7 @@ Domain = tuple[str, str, str]
 """Site, block and value of a label: names of racks need not be unique beyond their block."""
 Piece = tuple[int, int, SharingMode, int]
 """Index of a GPU, thousandths, how the GPU was shared when they were taken, MIG slices."""
+_GAINS = 1024
 _MAX_STATES = 100_000
 """Ways in which the GPUs of a node may be left that are remembered; beyond, they are worked out anew."""
 
@@ -73,6 +75,29 @@ class Take:
     memory_mib: int
 
 
+class Gains:
+    """On which nodes something was given back, in order: what had no room before has none unless one of
+    those since can take a worker of it."""
+
+    def __init__(self) -> None:
+        self._ranks: list[int] = []
+        self._forgotten = 0
+
+    @property
+    def count(self) -> int:
+        return self._forgotten + len(self._ranks)
+
+    def note(self, rank: int) -> None:
+        self._ranks.append(rank)
+        if len(self._ranks) > _GAINS:
+            del self._ranks[: _GAINS // 2]
+            self._forgotten += _GAINS // 2
+
+    def since(self, count: int) -> list[int] | None:
+        """None: too long ago to know."""
+        return self._ranks[count - self._forgotten :] if count >= self._forgotten else None
+
+
 class ClassRooms:
     """The nodes of one class, with the indexes over the ready ones."""
 
@@ -83,6 +108,7 @@ class ClassRooms:
         self.by_whole: dict[int, int] = {}  # how many nodes have so many GPUs wholly free
         self.kinds = Kinds(table, mix)
         self.changed: dict[int, None] = {}  # rooms whose kind is to be found anew
+        self.gains = Gains()
         self.slots_cache: dict[int, int] = {}
         self.domains_cache: dict[str, list[tuple[Domain, list[Room]]]] = {}
 
@@ -191,7 +217,8 @@ class ClassRooms:
 
 
 class Fleet:
-    """All nodes. `version` grows whenever something was taken or given back."""
+    """All nodes. `version` is another one whenever something was taken or given back; whoever puts everything
+    back may put it back too (`trial.py`)."""
 
     def __init__(self, nodes: Sequence[Node] = (), mixes: dict[str, Mix] | None = None) -> None:
         """`mixes`: what is known of the work that comes, by class; it outlives the fleet."""
@@ -200,6 +227,8 @@ class Fleet:
         self.rooms: dict[str, Room] = {}
         self.classes: dict[str, ClassRooms] = {}
         self.version = 0
+        self.trying = False  # what is given back now will be taken again
+        self._versions = count(1)
         self._sizes: dict[str, dict[Size, None]] | None = None
         for rank, node in enumerate(sorted(nodes, key=lambda node: (node.price, node.name))):
             room = self.rooms[node.name] = Room(node, rank)
@@ -211,6 +240,17 @@ class Fleet:
             if node.state == "ready":
                 of_class.enter(room, 1)
         self._note_sites()
+
+    def rebuilt(self, nodes: Sequence[Node]) -> Fleet:
+        """Another fleet with nothing taken; its versions go on from here."""
+        fresh = Fleet(nodes, self.mixes)
+        fresh._versions = self._versions
+        fresh.version = next(self._versions)
+        return fresh
+
+    def class_of(self, node: str) -> str | None:
+        room = self.rooms.get(node)
+        return None if room is None else room.node.gpu_class
 
     def mix(self, gpu_class: str) -> Mix:
         """What is known of the work that comes for a class."""
@@ -238,7 +278,7 @@ class Fleet:
             if node.state == "ready":
                 of_class.enter(room, 1)
         self._note_sites()
-        self.version += 1
+        self.version = next(self._versions)
         return True
 
     def sizes(self) -> Mapping[str, Mapping[Size, None]]:
@@ -262,7 +302,7 @@ class Fleet:
                 continue
             amounts = parts if len(parts) == len(worker.gpus) else _spread(shape.gpus, len(worker.gpus))
             takes.append(self._take(room, shape, tuple(zip(worker.gpus, amounts, strict=True))))
-        self.version += 1
+        self.version = next(self._versions)
         return takes
 
     def retake(self, takes: Sequence[Take]) -> None:
@@ -272,15 +312,18 @@ class Fleet:
             room.cpu -= take.cpu_milli
             room.memory -= take.memory_mib
             self.classes[room.node.gpu_class].change(room, take.gpus, 1)
-        self.version += 1
+        self.version = next(self._versions)
 
     def give_back(self, takes: Sequence[Take]) -> None:
         for take in takes:
             room = self.rooms[take.node]
             room.cpu += take.cpu_milli
             room.memory += take.memory_mib
-            self.classes[room.node.gpu_class].change(room, take.gpus, -1)
-        self.version += 1
+            of_class = self.classes[room.node.gpu_class]
+            of_class.change(room, take.gpus, -1)
+            if not self.trying:
+                of_class.gains.note(room.rank)
+        self.version = next(self._versions)
 
     def _take(self, room: Room, shape: Shape, wanted: Sequence[tuple[int, int]]) -> Take:
         of_class = self.classes[room.node.gpu_class]

@@ -17,7 +17,7 @@ from windlass.core.scheduling.state import State
 
 def inside_guarantee(state: State, shape: Shape) -> bool:
     """It would not borrow."""
-    return state.pool(shape).guaranteed_room() >= shape.gpus * shape.fewest > 0
+    return state.pool(shape).guaranteed_room() >= shape.needed > 0
 
 
 def note_owed(state: State, line: Line) -> None:
@@ -54,7 +54,7 @@ def owed_first(state: State, shape: Shape, amount: int) -> Line | None:
     lenders = [other for home, other in owed.items() if home != mine and _still_owed(state, other)]
     if not lenders:
         return None
-    charged = [(state.pool(other.shape), other.shape.gpus * other.shape.fewest) for other in lenders]
+    charged = [(state.pool(other.shape), other.shape.needed) for other in lenders]
     before = pool.free()
     for lender, need in charged:
         lender.charge(need)

@@ -19,7 +19,7 @@ from windlass.core.scheduling.adjacency import groups_of, pick, together
 from windlass.core.scheduling.gpus import Need, need_of
 from windlass.core.scheduling.kinds import COMPARED, Ask, Kind, Kinds
 from windlass.core.scheduling.model import Placement, Shape, WorkerPlacement
-from windlass.core.scheduling.nodes import ClassRooms, Fleet, Room
+from windlass.core.scheduling.nodes import ClassRooms, Domain, Fleet, Room, domain_of
 from windlass.core.units import GPU
 
 LOOKED_AT = 16
@@ -51,7 +51,8 @@ def place(
     search = _Search(rooms, shape, avoid)
     found = _NOTHING
     if shape.topology is not None:
-        found = _in_one_domain(search, rooms, shape, want, fewest)
+        domains = rooms.domains(shape.topology.level)
+        found = _in_one_domain(search, domains, shape, want, fewest)
     if len(found.rooms) < fewest and (shape.topology is None or shape.topology.mode == "preferred"):
         found = _at_one_site(search, rooms, want)
     if len(found.rooms) < fewest:
@@ -64,9 +65,30 @@ def has_room(fleet: Fleet, shape: Shape, workers: int, *, avoid: Collection[str]
     rooms = fleet.classes.get(shape.gpu_class)
     if rooms is None or not may_fit(rooms, shape, workers):
         return False
-    if workers == 1 and (shape.topology is None or shape.topology.mode == "preferred"):
-        return _Search(rooms, shape, avoid).any()
-    return place(fleet, shape, workers, avoid=avoid) is not None
+    search = _Search(rooms, shape, avoid)
+    if shape.topology is not None and shape.topology.mode == "required":
+        return (
+            len(_in_one_domain(search, rooms.domains(shape.topology.level), shape, workers, workers).rooms)
+            == workers
+        )
+    return search.any() if workers == 1 else _fits_at_a_site(search, workers)
+
+
+def has_room_near(
+    fleet: Fleet, shape: Shape, workers: int, given_back: Sequence[int], *, avoid: Collection[str] = ()
+) -> bool:
+    """The same where there was no room before something was given back on these nodes, which can all take
+    a worker: only what they are part of is looked at."""
+    rooms = fleet.classes[shape.gpu_class]
+    search = _Search(rooms, shape, avoid)
+    if shape.topology is None or shape.topology.mode == "preferred":
+        if workers == 1:
+            return any(rooms.rooms[rank].node.name not in avoid for rank in given_back)
+        return may_fit(rooms, shape, workers) and _fits_at_a_site(search, workers)
+    level = shape.topology.level
+    touched = {domain_of(rooms.rooms[rank].node, level) for rank in given_back}
+    domains = [domain for domain in rooms.domains(level) if domain[0] in touched]
+    return len(_in_one_domain(search, domains, shape, workers, workers).rooms) == workers
 
 
 def may_fit(rooms: ClassRooms, shape: Shape, workers: int) -> bool:
@@ -93,12 +115,25 @@ def _at_one_site(search: _Search, rooms: ClassRooms, want: int) -> _Found:
     return min(found, key=lambda one: (-len(one.rooms), one.fall, one.price), default=_NOTHING)
 
 
-def _in_one_domain(search: _Search, rooms: ClassRooms, shape: Shape, want: int, fewest: int) -> _Found:
+def _fits_at_a_site(search: _Search, want: int) -> bool:
+    """All of a gang at one site, wherever there."""
+    counts: dict[str, int] = {}
+    for kind, members in search.everywhere():
+        each = kind.workers(search.ask)
+        for _ in members:
+            counts[kind.site] = counts.get(kind.site, 0) + each
+            if counts[kind.site] >= want:
+                return True
+    return False
+
+
+def _in_one_domain(
+    search: _Search, domains: Iterable[tuple[Domain, list[Room]]], shape: Shape, want: int, fewest: int
+) -> _Found:
     """All workers inside one value of the label: the smallest domain that takes them all, or else
     the one that takes most of an elastic gang."""
-    assert shape.topology is not None
     sized = []
-    for value, members in rooms.domains(shape.topology.level):
+    for value, members in domains:
         size = _domain_size(members, shape)
         if size >= fewest:
             sized.append((size, value, members))

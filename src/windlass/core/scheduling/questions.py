@@ -55,13 +55,13 @@ def cause_of(state: State, id: str, now: Ms | None = None) -> LineCause | None:
     line = state.lines.by_shape[workload.shape]
     if line.cause is None:
         return None
-    told = message(state, line, line.cause.cause)
+    found = replace(line.cause, message=message(state, line, line.cause.cause), never=line.never is not None)
     if now is None:
-        return replace(line.cause, message=told)
+        return found
     protected = dict(state.protected_until)
     helps = remedy(state, line, line.cause.cause, now)
     state.protected_until = protected
-    return replace(line.cause, message=told, remedy=helps)
+    return replace(found, remedy=helps)
 
 
 def waiting_in_order(state: State, limit: int, after: str | None = None) -> tuple[Waiting, ...]:

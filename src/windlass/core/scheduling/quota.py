@@ -21,6 +21,7 @@ top for the order (`past_share`), never for who has to leave.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from windlass.core.scheduling.model import Limit, Quota
 
@@ -38,6 +39,7 @@ class Pool:
 
     __slots__ = (
         "alike",
+        "branch",
         "children",
         "claim",
         "entry",
@@ -47,6 +49,7 @@ class Pool:
         "kept",
         "max",
         "name",
+        "over",
         "own",
         "parent",
         "past_share",
@@ -67,7 +70,9 @@ class Pool:
         self.parent = parent
         self.entry = entry
         self.children: list[Pool] = []
+        self.over: dict[Pool, None] = {}  # children that use more than their own pool
         self.path: tuple[Pool, ...] = (self, *(parent.path if parent else ()))
+        self.branch: str = tree.branch(quota.name) if tree.known(quota.name) or not parent else parent.branch
         self.max: int | None = entry.max if entry else None
         self.guaranteed = 0
         self.own = 0
@@ -96,11 +101,13 @@ class Pool:
             self.headroom = self.max - self.guaranteed
 
     def charge(self, amount: int) -> None:
-        self.tree.version += 1
+        self.tree.changed(self.branch)
         rest = amount
         for node in self.path:
             local = node.kept - node.use
             node.use += rest
+            if node.use > node.pool and node.parent is not None:
+                node.parent.over[node] = None
             if local > 0:
                 rest -= local
             if rest <= 0:
@@ -117,11 +124,13 @@ class Pool:
             node.held += amount
 
     def discharge(self, amount: int) -> None:
-        self.tree.version += 1
+        self.tree.changed(self.branch)
         rest = amount
         for node in self.path:
             above = node.use - node.kept
             node.use -= rest
+            if node.use <= node.pool and node.parent is not None:
+                node.parent.over.pop(node, None)
             if above <= 0:
                 break
             rest = min(rest, above)
@@ -193,40 +202,65 @@ class Pool:
         """Uses no more than its own pool: nothing to reclaim from it."""
         return self.use <= self.pool
 
+    def short_of_ceilings(self, need: int) -> dict[Pool, int]:
+        """The nodes of the path whose ceiling is too low for `need` more, whatever is free outside of them,
+        and by how much: at least that has to go at or below each."""
+        short: dict[Pool, int] = {}
+        rest = need
+        for node in self.path[:-1]:
+            rest -= max(0, node.kept - node.use)
+            if node.headroom is not None:
+                ceiling = node.pool - node.kept - max(0, node.use - node.kept) + node.headroom
+                if rest > ceiling:
+                    short[node] = rest - ceiling
+        return short
+
+    def stands_at(self, more: int = 0) -> int:
+        """Its dominant share now over its weight, with `more` of this class."""
+        return self.standing(self._dominant(more))
+
+    def _dominant(self, more: int = 0) -> int:
+        """The largest of its shares. Plain and quick: asked for every tenant that waits or borrows."""
+        most = 0
+        for pool in self.alike:
+            use = pool.use + more if pool is self else pool.use
+            if use > pool.pool:
+                most = max(most, (use - pool.pool) * SHARE_SCALE // max(1, pool.path[-1].pool))
+        return most
+
     def share(self) -> Share:
         """Weighted dominant share, from the top of the tree down to this queue: lower goes first.
 
         Comparing from the top makes tenants fair among each other before their projects are.
         """
-        return tuple(
-            node.standing(node.past_share + max(pool.present_share() for pool in node.alike))
-            for node in self.path[-2::-1]
-        )
+        return tuple([node.standing(node.past_share + node._dominant()) for node in self.path[-2::-1]])
 
     def standing(self, share: int) -> int:
         return share // self.weight if self.weight > 0 else UNWEIGHTED_SHARE
 
-    def present_share(self, more: int = 0) -> int:
-        """What it uses beyond its own pool, with `more` added, as a part of all there is of the class."""
-        return max(0, self.use + more - self.pool) * SHARE_SCALE // max(1, self.path[-1].pool)
-
 
 class QuotaTree:
-    """All quotas; pools of a class are made when the class is first asked for."""
+    """All quotas; pools of a class are made when the class is first asked for. `version` is another one
+    whenever something is charged; whoever puts everything back may put it back too (`trial.py`)."""
 
     def __init__(self, quotas: Sequence[Quota] = ()) -> None:
         self._quotas = {quota.name: quota for quota in quotas}
         self._order = _parents_first(self._quotas)
         self._classes: dict[str, dict[str, Pool]] = {}
         self._alike: dict[str, list[Pool]] = {}
-        self._shares: dict[tuple[str, str], Share] = {}
-        self._shares_version = -1
+        self._shares: dict[str, dict[tuple[str, str], Share]] = {}  # by branch
         self._chains: dict[str, tuple[str, ...]] = {}
         tops = [quota for quota in self._order if quota.parent not in self._quotas]
         self._bare_root = tops[0].name if len(tops) == 1 and not tops[0].limits else None
         self._guaranteed: int | None = None
         self._past = {quota.name: quota.past_use for quota in quotas if quota.past_use}
         self.version = 0
+        self._versions = count(1)
+
+    def changed(self, branch: str) -> None:
+        """Something was charged in a branch: no other's shares are affected."""
+        self.version = next(self._versions)
+        self._shares.pop(branch, None)
 
     def pool(self, queue: str, gpu_class: str) -> Pool:
         """The pool of a queue. One that is in no quota any more gets a pool without a guarantee below the
@@ -243,13 +277,14 @@ class QuotaTree:
         return found
 
     def share(self, queue: str, gpu_class: str) -> Share:
-        """The share of a queue, remembered until something is charged: many lines ask, few queues are."""
-        if self._shares_version != self.version:
-            self._shares.clear()
-            self._shares_version = self.version
-        known = self._shares.get((queue, gpu_class))
+        """The share of a queue, remembered until something is charged in its branch."""
+        pool = self.pool(queue, gpu_class)
+        shares = self._shares.get(pool.branch)
+        if shares is None:
+            shares = self._shares[pool.branch] = {}
+        known = shares.get((queue, gpu_class))
         if known is None:
-            known = self._shares[queue, gpu_class] = self.pool(queue, gpu_class).share()
+            known = shares[queue, gpu_class] = pool.share()
         return known
 
     def alike(self, name: str) -> list[Pool]:
@@ -262,7 +297,8 @@ class QuotaTree:
         for name, pools in self._alike.items():
             for pool in pools:
                 pool.past_share = self.past_share(name)
-        self.version += 1
+        self._shares.clear()
+        self.version = next(self._versions)
 
     def past_share(self, name: str) -> int:
         past = self._past.get(name, 0)
@@ -305,11 +341,12 @@ class QuotaTree:
         return known
 
     def tenant(self, queue: str) -> str:
-        """Who a queue belongs to: the first part of its path, or where queues are not paths, the top of
-        its branch. A single top without limits is the root, not a tenant."""
-        if "/" in queue:
-            return queue.partition("/")[0]
-        *below, top = self.chain(queue)
+        """Who a queue belongs to: the first part of its path, or where queues are not paths, its branch."""
+        return queue.partition("/")[0] if "/" in queue else self.branch(queue)
+
+    def branch(self, name: str) -> str:
+        """The top of the part of the tree a node is in; a single top without limits is the root, no part."""
+        *below, top = self.chain(name)
         return below[-1] if below and top == self._bare_root else top
 
     def classes(self) -> tuple[str, ...]:

@@ -38,20 +38,14 @@ def raises(state: State, shape: Shape) -> tuple[Raise, ...]:
     What a ceiling lacks is missing there. What the whole tree lacks to lend is cheapest as a guarantee at
     the top of its branch, where it counts for nobody else first.
     """
-    pool, need = state.pool(shape), shape.gpus * shape.fewest
+    pool, need = state.pool(shape), shape.needed
     if quota_allows(pool, shape):
         return ()
-    found: list[Raise] = []
-    rest = need
-    for node in pool.path[:-1]:
-        rest -= max(0, node.kept - node.use)
-        rest = max(0, rest)
-        if node.headroom is not None:
-            ceiling = node.pool - node.kept - max(0, node.use - node.kept) + node.headroom
-            if rest > ceiling:
-                found.append(Raise(node.name, "max", MilliGpu(rest - ceiling)))
+    short_of = pool.short_of_ceilings(need)
+    found = [Raise(node.name, "max", MilliGpu(by)) for node, by in short_of.items()]
     top = pool.path[-2] if len(pool.path) > 1 else pool
-    short = rest - (pool.path[-1].pool - pool.path[-1].use)
+    kept = sum(max(0, node.kept - node.use) for node in pool.path[:-1])
+    short = need - kept - (pool.path[-1].pool - pool.path[-1].use)
     if not shape.preemptible:
         short = max(short, _guarantee_short(pool, top, need))
     if short > 0:

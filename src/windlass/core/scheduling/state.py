@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from windlass.core.scheduling.apart import Avoided, Neighbours
 from windlass.core.scheduling.calibration import Calibration
 from windlass.core.scheduling.lines import Line, Lines
-from windlass.core.scheduling.model import Node, Options, Placement, Quota, Shape, Waiting
+from windlass.core.scheduling.model import Cause, Node, Options, Placement, Quota, Shape, Waiting
 from windlass.core.scheduling.nodes import Fleet, Take
 from windlass.core.scheduling.quota import Pool, QuotaTree
 from windlass.core.units import HOUR_MS, MilliGpu, Ms
@@ -84,11 +84,74 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Unprotected:
-    """Who of a group may be asked to leave, from `since` on and until the next minimum runtime ends."""
+    """Who of a group may be asked to leave, from `since` on and until the next minimum runtime ends, and
+    what they hold together."""
 
     since: Ms
     until: Ms | None
     held: tuple[Held, ...]
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Work of one home and priority that borrows, `top` being the child it is in of the node it was looked
+    for below, and what that stands at."""
+
+    stands_at: int
+    top: Pool
+    home: Pool
+    work: Unprotected
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowing:
+    """Who borrows below one node, the largest share first: the shares (negated) of its children, the end of
+    the next minimum runtime up to each of them, and the work that may go."""
+
+    stamp: tuple[int, int, Ms]
+    shares: tuple[int, ...]
+    until: tuple[Ms | None, ...]
+    work: tuple[Borrowed, ...]
+
+
+@dataclass(slots=True)
+class BesideHead:
+    """The needs for which there is no room beside what is reserved for one head, in one state."""
+
+    at: tuple[int, str] = (-1, "")
+    needs: set[str] = field(default_factory=set)
+
+    def of(self, version: int, head: str) -> set[str]:
+        if self.at != (version, head):
+            self.at, self.needs = (version, head), set()
+        return self.needs
+
+
+@dataclass(slots=True)
+class Hopeless:
+    """Who cannot be helped by anybody's leaving, as found in one state at one moment: lines, and by queue,
+    priority and whether it may be preempted the least need for which the sums rule it out. Who needs more
+    may ask nobody else, so it is ruled out too."""
+
+    at: tuple[int, Ms] = (-1, Ms(0))
+    lines: set[str] = field(default_factory=set)
+    needs: dict[tuple[str, str, int, bool], int] = field(default_factory=dict)
+
+    def known(self, line: Line, at: tuple[int, Ms]) -> bool:
+        if self.at != at:
+            self.at = at
+            self.lines.clear()
+            self.needs.clear()
+            return False
+        least = self.needs.get(line.asking)
+        return (least is not None and line.needed >= least) or line.asks in self.lines
+
+    def add(self, line: Line) -> None:
+        self.lines.add(line.asks)
+
+    def add_larger(self, line: Line) -> None:
+        self.needs[line.asking] = min(line.needed, self.needs.get(line.asking, line.needed))
 
 
 @dataclass(slots=True, eq=False)
@@ -120,12 +183,19 @@ class State:
     stale_lines: dict[str, Line] = field(default_factory=dict)
     # Per class the first lines in order that lack room: those behind must not delay them.
     blocked: dict[str, list[Line]] = field(default_factory=dict)
+    # Who had no room, by need, and what of its class had been given back until then (`room.py`).
+    no_room: dict[str, int] = field(default_factory=dict)
+    lacks: tuple[int, dict[tuple[str, str], Cause | None]] = field(default_factory=lambda: (-1, {}))
     reservations: dict[str, tuple[int, Reservation | None]] = field(default_factory=dict)  # by line
+    # Whether the nodes there are have room for a line once everything has ended, as far as known.
+    startable: dict[str, bool] = field(default_factory=dict)
+    beside_head: BesideHead = field(default_factory=BesideHead)
     # Per class and home the first line that waits for its own guarantee, which is lent away.
     owed: dict[str, dict[str, Line]] = field(default_factory=dict)
-    # Grows with every move. Lines for which nobody could give way, and when that was found.
+    # Grows with every move. What was found about who could give way, good for one state and moment.
     changes: int = 0
-    hopeless: dict[str, tuple[int, Ms]] = field(default_factory=dict)
+    hopeless: Hopeless = field(default_factory=Hopeless)
+    borrowing: dict[Pool, Borrowing] = field(default_factory=dict)
     # GPUs by class and site, on ready nodes and on others, until the nodes change.
     calibration: Calibration = field(default_factory=Calibration)
     sizes: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
@@ -255,6 +325,7 @@ class State:
         """Charge everything anew on another tree."""
         self.changes += 1
         self.tree, self.future = QuotaTree(quotas), QuotaTree(quotas)
+        self.borrowing, self.no_room = {}, {}
         if self.past_use is not None:
             self.use_past(self.past_use)
         self.by_home, self.ends, self.stopping, self.leaving = {}, {}, {}, {}
@@ -268,8 +339,7 @@ class State:
 
     def use_fleet(self, nodes: Sequence[Node]) -> None:
         """Charge everything anew on another fleet; victims get what is left beside promised work."""
-        fresh = Fleet(nodes, self.fleet.mixes)
-        fresh.version = self.fleet.version + 1
+        fresh = self.fleet.rebuilt(nodes)
         self.fleet = fresh
         for held in sorted(self.held.values(), key=lambda held: held.stopping):
             held.takes = fresh.take(held.shape, held.placement)

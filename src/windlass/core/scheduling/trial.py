@@ -15,15 +15,35 @@ from windlass.core.scheduling.nodes import Take
 from windlass.core.scheduling.state import Held, State
 
 
+class Untouched:
+    """Nothing has changed at the end after all, so what was known of these versions before is still true.
+    What is found out inside must not be kept: it is not true of any state there will be."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._before = (state.fleet.version, state.tree.version, state.future.version, state.fleet.trying)
+
+    def __enter__(self) -> Self:
+        self._state.fleet.trying = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        state = self._state
+        state.fleet.version, state.tree.version, state.future.version, state.fleet.trying = self._before
+
+
 class Trial:
     def __init__(self, state: State) -> None:
         self._state = state
-        self._version = state.fleet.version
+        self._untouched = Untouched(state)
         self._started: list[tuple[Shape, int, list[Take]]] = []
         self._counted: list[Held] = []
         self.gone: dict[str, Held] = {}
 
     def __enter__(self) -> Self:
+        self._untouched.__enter__()
         return self
 
     def __exit__(
@@ -35,8 +55,7 @@ class Trial:
             self.put_back(held)
         for held in self._counted:
             self._state.future_pool(held.shape).discharge(held.amount)
-        # Nothing has changed after all, so what was computed for this version is still true.
-        self._state.fleet.version = self._version
+        self._untouched.__exit__(kind, error, trace)
 
     def remove(self, held: Held) -> None:
         self._state.fleet.give_back(held.takes)

@@ -94,6 +94,19 @@ def choose(
     return sorted(best, key=lambda candidate: candidate.order(now))
 
 
+def all_would_do(state: State, shape: Shape, trial: Trial, candidates: Iterable[Candidate]) -> bool:
+    """It would fit without all of them, whether they may be asked together or not. If not, no set will do."""
+    gone = {id(candidate.held): candidate.held for candidate in candidates}
+    for held in gone.values():
+        trial.remove(held)
+    enough = bool(quota_allows(state.future_pool(shape), shape)) and has_room(
+        state.fleet, shape, shape.fewest, avoid=state.avoided(shape, trial.gone)
+    )
+    for held in reversed(gone.values()):
+        trial.put_back(held)
+    return enough
+
+
 def fits(state: State, shape: Shape, trial: Trial, way: Way) -> Placement | None:
     if not _quota_fits(state, shape, way):
         return None
@@ -103,7 +116,7 @@ def fits(state: State, shape: Shape, trial: Trial, way: Way) -> Placement | None
 
 def _quota_fits(state: State, shape: Shape, way: Way) -> bool:
     pool = state.future_pool(shape)
-    need = shape.gpus * shape.fewest
+    need = shape.needed
     if way == "inside" and shape.preemptible and pool.home.use + need > pool.home.pool:
         return False
     return bool(quota_allows(pool, shape))
@@ -114,8 +127,7 @@ def smaller_share(side: tuple[Pool, int] | None, top: Pool) -> bool:
     if side is None:
         return False
     mine, more = side
-    asks = mine.standing(max(pool.present_share(more if pool is mine else 0) for pool in mine.alike))
-    return asks < top.standing(max(pool.present_share() for pool in top.alike))
+    return mine.stands_at(more) < top.stands_at()
 
 
 @dataclass(slots=True)

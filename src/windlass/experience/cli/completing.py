@@ -75,6 +75,21 @@ def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return [name for name in sorted(_ask(ctx, names)) if name.startswith(incomplete)]
 
 
+def complete_place(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tenants, projects, or the environments of the project that was said."""
+
+    def names(client: Client, session: Session) -> list[str]:
+        if param.opts[0] == "-t":
+            return [str(one.metadata["name"]) for one in client.documents("Tenant", limit=200).items]
+        found = client.documents("Project", tenant=session.tenant, limit=200).items
+        if param.opts[0] == "-p":
+            return [str(one.metadata["name"]) for one in found]
+        chosen = [one for one in found if session.project in (None, one.metadata["name"])]
+        return sorted({str(env) for one in chosen for env in one.spec.get("environments", [])})
+
+    return [name for name in sorted(_ask(ctx, names)) if name.startswith(incomplete)]
+
+
 def complete_type(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Component types, by name and version."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 from windlass.core.errors import NotFound, Unavailable
 from windlass.experience.cli import phrases
+from windlass.experience.cli.output import print_next
 from windlass.experience.cli.phases import WAITING, is_final
 from windlass.experience.cli.progress import waiting
 from windlass.experience.cli.session import Session
@@ -24,14 +26,46 @@ _PATIENCE_S = 60.0  # a server that restarts is back well within this
 _BREAKS_AFTER_THE_END = 3
 
 
+Printer = Callable[[str], None]
+
+
+def copied(stream: TextIO) -> Printer:
+    """As the work wrote it."""
+
+    def copy(text: str) -> None:
+        stream.write(text)
+        stream.flush()
+
+    return copy
+
+
+class Lines:
+    """For a program: one value per line, whatever pieces the log comes in."""
+
+    def __init__(self, worker: int, output: str) -> None:
+        self._worker, self._output, self._rest = worker, output, ""
+
+    def __call__(self, text: str) -> None:
+        *whole, self._rest = (self._rest + text).split("\n")
+        for line in whole:
+            print_next({"worker": self._worker, "line": line}, self._output)
+        sys.stdout.flush()
+
+    def finish(self) -> None:
+        """What was written last may be no whole line."""
+        if self._rest:
+            self("\n")
+
+
 class Follower:
     """One component's log. `printed` counts the characters that are out, of `attempt`; `silent` is
     whether there were none at all, `missing` why there could be none."""
 
-    def __init__(self, session: Session, path: str, worker: int = 0) -> None:
+    def __init__(self, session: Session, path: str, worker: int, printer: Printer) -> None:
         self._session = session
         self._path = path
         self._worker = worker
+        self._print = printer
         self.attempt: int | None = None
         self.printed = 0
         self.silent = True
@@ -78,8 +112,7 @@ class Follower:
 
     def show(self, text: str) -> None:
         self.silent = self.silent and not text
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        self._print(text)
 
     def _copy(self, *, follow: bool) -> None:
         skip = self.printed

@@ -16,9 +16,7 @@ LATER = {
     "tenant": "`windlass apply` creates one from a Tenant document, `windlass delete tenant` removes it",
     "runs": "`windlass events` and `windlass audit list` show what happened",
     "invoice": "`windlass cost` shows what was spent, by tenant, project or component",
-    "budget": "an Envelope sets one; `windlass quota show` tells what is left of it",
     "provider": "`windlass node list` shows the machines there are",
     "lease": "`windlass node list` shows the machines there are",
-    "top": "`windlass queue` shows what runs, `windlass node list` what is free",
 }
 """By what is typed after `windlass`: what to do until then."""

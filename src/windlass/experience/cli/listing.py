@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from windlass.experience.cli.columns import Column, lay_out
-from windlass.experience.cli.output import show, write
+from windlass.experience.cli.output import print_next, print_value, show, write
 from windlass.experience.cli.session import Session
 from windlass.experience.cli.tables import Row, aligned, column_widths
 
 T = TypeVar("T")
 _POLL_S = 1.0
+_REFRESH_S = 2.0
+_CLEAR = "\x1b[H\x1b[2J"
 
 
 def show_items(
@@ -33,6 +36,24 @@ def say_more(session: Session, shown: int, limit: int) -> None:
     """After a list that a limit may have cut."""
     if shown >= limit:
         session.say(f"({shown} shown; --limit shows more)")
+
+
+def show_value(session: Session, fetch: Callable[[], T], show: Callable[[T], None], *, watch: bool) -> None:
+    """One value that is a page of its own, once or again and again. `show` is for a person."""
+    while True:
+        found = fetch()
+        if watch and session.machine:
+            print_next(found, session.output)
+        elif session.machine:
+            print_value(found, session.output)
+        else:
+            if watch and session.fancy:
+                sys.stdout.write(_CLEAR)
+            show(found)
+        if not watch:
+            return
+        sys.stdout.flush()
+        time.sleep(_REFRESH_S)
 
 
 def watch_items(

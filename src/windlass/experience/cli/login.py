@@ -36,12 +36,13 @@ def login(session: Session, provider: str | None) -> None:
     server = session.access.server
     chosen = _chosen(Client(server).login_info().providers, provider)
     endpoints = idp.discover(chosen.issuer)
-    device = idp.start_device(endpoints, chosen.client_id, chosen.scopes)
+    asker = idp.Asker(chosen.client_id, chosen.audience_parameter or "", chosen.audience or "")
+    device = idp.start_device(endpoints, asker, chosen.scopes)
     session.complain(f"Log in with {chosen.name} ({chosen.issuer}):")
     session.complain(f"  open   {device.complete_uri or device.uri}")
     session.complain(f"  code   {device.user_code}")
-    answer = idp.await_device(endpoints, chosen.client_id, device, time.sleep, time.monotonic)
-    made = idp.login_of(chosen.name, chosen.issuer, chosen.client_id, answer, time.time())
+    answer = idp.await_device(endpoints, asker, device, time.sleep, time.monotonic)
+    made = idp.login_of(chosen.name, chosen.issuer, asker, answer, time.time())
     context = session.access.context or Client(server).server.host
     save_login(context, server, made, tenant=session.chosen_tenant)
     session.say(f"logged in; kept in the context {context!r}")

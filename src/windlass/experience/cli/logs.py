@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from windlass.experience.cli import completing
-from windlass.experience.cli.following import Follower
+from windlass.experience.cli.following import Follower, Lines, copied
 from windlass.experience.cli.names import find_component
 from windlass.experience.cli.session import SCOPE, Session, command, pass_session
 
@@ -24,14 +26,32 @@ from windlass.experience.cli.session import SCOPE, Session, command, pass_sessio
 def logs(
     session: Session, name: str, *, follow: bool, worker: int, tail: int | None, attempt: int | None
 ) -> None:
-    """Print or follow the log of a component.
+    """Print or follow the log of a component. With -o json, each line is a value of its own.
 
     \b
       windlass logs sft-run -f
       windlass logs nlp/prod/sft-run --worker 1 --tail 100
     """
     path = find_component(session, name)
-    log = Follower(session, path, worker)
+    lines = Lines(worker, session.output) if session.machine else None
+    log = Follower(session, path, worker, lines or copied(sys.stdout))
+    _copy(session, path, log, follow=follow, worker=worker, tail=tail, attempt=attempt)
+    if lines is not None:
+        lines.finish()
+    elif log.silent and tail != 0:
+        session.say("(no output)")
+
+
+def _copy(
+    session: Session,
+    path: str,
+    log: Follower,
+    *,
+    follow: bool,
+    worker: int,
+    tail: int | None,
+    attempt: int | None,
+) -> None:
     # Work that has not begun has no log to take the end of; following it begins at the beginning.
     component = session.client.component(path) if follow else None
     if tail is not None and (component is None or component.status.phase != "Pending"):
@@ -50,5 +70,3 @@ def logs(
                 log.show(piece)
         else:
             log.copy_attempt(component)
-    if log.silent and tail != 0:
-        session.say("(no output)")

@@ -47,6 +47,7 @@ COMMANDS = {
     "edit": Entry(f"{_HERE}.edit:edit", "Change a document in your editor.", _CATALOG),
     "why": Entry(f"{_HERE}.why:why", "Say why it waits, was rejected or was preempted.", _WHY),
     "queue": Entry(f"{_HERE}.queue:queue", "Show who waits, in order, and who runs.", _WHY),
+    "top": Entry(f"{_HERE}.top:top", "Show what the GPUs do now.", _WHY),
     "decisions": Entry(f"{_HERE}.records:decisions", "List what was admitted and rejected, and why.", _WHY),
     "events": Entry(f"{_HERE}.records:events", "List or watch what happens.", _WHY),
     "audit": Entry(f"{_HERE}.records:audit", "Show who did what.", _WHY),
@@ -59,6 +60,7 @@ COMMANDS = {
     "sim": Entry(f"{_HERE}.sim:sim", "Run the scheduling engine on a day of work, in virtual time.", _WHY),
     "quota": Entry(f"{_HERE}.money:quota", "Show what is yours, what is free, what it costs.", _MONEY),
     "cost": Entry(f"{_HERE}.money:cost", "Show what was spent, by tenant, project or component.", _MONEY),
+    "budget": Entry(f"{_HERE}.money:budget", "Show budgets, and what is left of them.", _MONEY),
     "usage": Entry(f"{_HERE}.money:usage", "List the GPU time that was metered.", _MONEY),
     "coverage": Entry(
         f"{_HERE}.coverage:coverage", "Show how much GPU time goes through component types.", _MONEY

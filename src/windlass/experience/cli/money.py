@@ -1,9 +1,10 @@
-"""`quota show`, `cost`, `usage`: what is mine, what it costs, what was used."""
+"""`quota show`, `budget`, `cost`, `usage`: what is mine, what it costs, what was used."""
 
 from __future__ import annotations
 
 import click
 
+from windlass.core.units import Micros, format_money, parse_money
 from windlass.experience.cli import phrases
 from windlass.experience.cli.listing import say_more
 from windlass.experience.cli.output import print_value, show, write
@@ -26,7 +27,8 @@ def quota() -> None:
 def quota_show(session: Session) -> None:
     """Show what is yours, what you could get now, and what each profile costs.
 
-    AVAILABLE is what could start at this moment, borrowing included.
+    AVAILABLE is what could start at this moment without anybody giving way: what quota allows, borrowing
+    included, as far as nodes have room.
 
     \b
       windlass quota show -p nlp -e prod
@@ -125,6 +127,28 @@ def _cost_name(line: api.CostLine) -> str:
     if line.component:
         return f"component/{line.project}/{line.env}/{line.component.rpartition('/')[2]}"
     return f"project/{line.project}" if line.project else f"tenant/{line.tenant}"
+
+
+@command("budget", takes=SCOPE, short_help="Show budgets, and what is left of them.")
+@pass_session
+def budget(session: Session) -> None:
+    """Show budgets, and what is left of them.
+
+    HELD is what admitted work may still cost; LEFT is what new work may. An Envelope sets a budget.
+
+    \b
+      windlass budget -t acme
+      windlass budget -p nlp -o json
+    """
+    found = session.client.quota(tenant=session.tenant, project=session.project, env=session.env).budgets
+    headers = ["SCOPE", "BUDGET", "PERIOD", "SPENT", "HELD", "LEFT", "WHEN EXHAUSTED"]
+    rows = [[*row[:5], _left(line), *row[5:]] for line in found for row in [_budget_row(line)]]
+    show(session, {"items": found}, headers, rows, [f"budget/{line.scope}" for line in found])
+
+
+def _left(line: api.BudgetLine) -> str:
+    amount, spent, held = (parse_money(text) for text in (line.amount, line.spent, line.held))
+    return format_money(Micros(max(0, amount - spent - held)))
 
 
 @command("usage", takes=SCOPE, short_help="List the GPU time that was metered.")

@@ -26,6 +26,14 @@ def print_value(value: Any, output: str) -> None:
         write(msgspec.json.format(encoded, indent=2).decode())
 
 
+def print_next(value: Any, output: str) -> None:
+    """One of several values: JSON in a line of its own, YAML as a document of its own."""
+    if output == "yaml":
+        sys.stdout.write(f"---\n{to_yaml(msgspec.to_builtins(value))}")
+    else:
+        write(msgspec.json.encode(value).decode())
+
+
 def show(
     session: Session, value: Any, headers: Sequence[str], rows: Sequence[Row], names: Sequence[str] = ()
 ) -> None:

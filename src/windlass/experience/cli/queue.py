@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import time
-
 import click
 
 from windlass.experience.cli import phrases
-from windlass.experience.cli.output import print_value, write
+from windlass.experience.cli.listing import show_value
+from windlass.experience.cli.output import write
 from windlass.experience.cli.session import SCOPE, Session, command, pass_session
 from windlass.experience.cli.tables import print_table
 from windlass.sdk import api
 
-_REFRESH_S = 2.0
-_CLEAR = "\x1b[H\x1b[2J"
-
 
 @command("queue", takes=SCOPE, short_help="Show who waits, in order, and who runs.")
-@click.option("-w", "--watch", is_flag=True, help="Show it again every two seconds.")
+@click.option("-w", "--watch", is_flag=True, help="Show it again every two seconds; JSON in one line each.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many of each.")
 @pass_session
 def queue(session: Session, *, watch: bool, limit: int | None) -> None:
@@ -36,23 +31,15 @@ def queue(session: Session, *, watch: bool, limit: int | None) -> None:
 
 
 def show_queue(session: Session, *, limit: int | None, watch: bool) -> None:
-    while True:
-        found = session.client.queue(
+    def look() -> api.Queue:
+        return session.client.queue(
             limit, tenant=session.tenant, project=session.chosen_project, env=session.chosen_env
         )
-        if watch and session.fancy and not session.machine:
-            sys.stdout.write(_CLEAR)
-        _print(session, found)
-        if not watch:
-            return
-        sys.stdout.flush()
-        time.sleep(_REFRESH_S)
+
+    show_value(session, look, lambda found: _print(session, found), watch=watch)
 
 
 def _print(session: Session, found: api.Queue) -> None:
-    if session.machine:
-        print_value(found, session.output)
-        return
     if session.output == "name":
         for entry in (*found.waiting, *found.running):
             write(f"component/{entry.component}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 
 import click
-import msgspec
 
 from windlass.core.errors import NotFound
 from windlass.experience.cli import columns
 from windlass.experience.cli.columns import lay_out
 from windlass.experience.cli.listing import say_more, show_items
 from windlass.experience.cli.names import find_component
-from windlass.experience.cli.output import print_value, write
+from windlass.experience.cli.output import print_next, write
 from windlass.experience.cli.session import SCOPE, Session, command, group, pass_session
 from windlass.experience.cli.tables import aligned
 
@@ -99,11 +98,8 @@ def watch_events(session: Session, since: int | None) -> None:
     session.say("watching; Ctrl-C stops")
     for event in session.client.watch(since):
         match session.output:
-            case "json":
-                write(msgspec.json.encode(event).decode())
-            case "yaml":
-                write("---")
-                print_value(event, "yaml")
+            case "json" | "yaml":
+                print_next(event, session.output)
             case "name":
                 write(f"event/{event.id}")
             case _:

@@ -1,6 +1,7 @@
 """`run -- COMMAND`: a job without a document, followed to its end.
 
-Everything Windlass itself says goes to stderr; stdout is the job's.
+Everything Windlass itself says goes to stderr; stdout is the job's, unless a form of output is asked for:
+then stdout has the component as it ended, and the log goes to stderr, too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import click
 
 from windlass.core.errors import Conflict, Invalid, NotFound, Rejected, WindlassError
 from windlass.core.units import format_gpus, parse_gpus
+from windlass.experience.cli import columns
 from windlass.experience.cli.apply import line_of
-from windlass.experience.cli.following import Follower
+from windlass.experience.cli.following import Follower, copied
+from windlass.experience.cli.listing import show_items
 from windlass.experience.cli.phases import WAITING
 from windlass.experience.cli.session import SCOPE, Session, command, pass_session
 from windlass.sdk import api
@@ -45,7 +48,8 @@ def run(session: Session, /, words: Sequence[str], **asked: Any) -> int:
     """Run a command on GPUs and follow its log.
 
     Exits with the code of the command; with 3 when the job was rejected, 130 when it was
-    cancelled. Ctrl-C asks whether to detach or to cancel; a second one cancels.
+    cancelled. Ctrl-C asks whether to detach or to cancel; a second one cancels. With -o json, yaml or
+    name, the log goes to stderr and the component, as it ended, to stdout.
 
     \b
       windlass run --gpus 1 -p nlp -- python -c 'print("hello")'
@@ -65,8 +69,13 @@ def run(session: Session, /, words: Sequence[str], **asked: Any) -> int:
     session.say(line_of(result))
     if asked["workers"] > 1:
         session.say(f"following worker 0; `windlass logs {path} --worker 1 -f` follows another")
+    plain = session.output in {"table", "wide"}
+    log = Follower(session, path, 0, copied(sys.stdout if plain else sys.stderr))
     try:
-        return _exit_code(session, path, Follower(session, path).to_the_end())
+        ended = log.to_the_end()
+        if not plain:
+            show_items(session, ended, columns.COMPONENTS, [ended], lambda _: f"component/{path}")
+        return _exit_code(session, path, ended)
     except KeyboardInterrupt:
         return _interrupted(session, path)
 

@@ -122,6 +122,9 @@ def migrate(session: Session, *, database: str | None, admin_key: Path | None) -
 )
 @fleet_options
 @otlp_option
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Answer there with its metrics, for Prometheus; else it does not."
+)
 @pass_session
 def agent(
     session: Session,
@@ -132,6 +135,7 @@ def agent(
     gpus: str | None,
     nodes: int,
     otlp: str | None,
+    metrics: str | None,
 ) -> None:
     """Run a site for servers elsewhere: its GPUs, its jobs, its logs. It dials out; nothing dials in.
 
@@ -152,6 +156,7 @@ def agent(
         nodes=nodes,
         log_level=log_level(),
         otlp=collector() if otlp is None else otlp,
+        metrics=host_and_port(metrics, "--metrics") if metrics is not None else None,
     )
     with suppress(KeyboardInterrupt):  # the way to stop it
         run_agent(options, lambda joined: _tell_site(session, joined))
@@ -160,6 +165,8 @@ def agent(
 
 def _tell_site(session: Session, joined: Joined) -> None:
     session.say(f"the site {joined.site} has {joined.nodes} nodes with {joined.gpus} GPUs", bold=True)
+    if joined.metrics:
+        session.say(f"  metrics at {joined.metrics}")
 
 
 def _url(database: str | None) -> str:

@@ -124,6 +124,12 @@ def _store(attribute: str) -> Callable[[click.Context, click.Parameter, Any], An
     return remember
 
 
+def _places(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from windlass.experience.cli.completing import complete_place
+
+    return complete_place(ctx, param, incomplete)
+
+
 def common_options(takes: Sequence[str] = SCOPE) -> list[click.Option]:
     """The flags every command knows. Those it does not take are read all the same, to be refused by
     name, but not shown. New objects each time: click ties a parameter to a command."""
@@ -137,9 +143,15 @@ def common_options(takes: Sequence[str] = SCOPE) -> list[click.Option]:
 
     return [
         option(["-o", "--output"], "output", "How to print what was asked for.", type=click.Choice(OUTPUTS)),
-        option(["-p", "--project"], "chosen_project", "Project.", metavar="NAME"),
-        option(["-e", "--env"], "chosen_env", "Environment of the project.", metavar="NAME"),
-        option(["-t", "--tenant"], "chosen_tenant", "Tenant.", metavar="NAME"),
+        option(["-p", "--project"], "chosen_project", "Project.", metavar="NAME", shell_complete=_places),
+        option(
+            ["-e", "--env"],
+            "chosen_env",
+            "Environment of the project.",
+            metavar="NAME",
+            shell_complete=_places,
+        ),
+        option(["-t", "--tenant"], "chosen_tenant", "Tenant.", metavar="NAME", shell_complete=_places),
         option(["--context"], "context", "A context of the configuration file.", metavar="NAME"),
         option(
             ["--server"], "server", "Address of the server, such as http://127.0.0.1:7420.", metavar="URL"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from windlass.experience.cli.output import show
+from windlass.experience.cli.phrases import length
 from windlass.experience.cli.session import Session, command, pass_session
 from windlass.sdk import api
 
@@ -18,7 +19,8 @@ def slo(session: Session, window: str) -> None:
     """Show how the platform keeps its promises, and how much may still go wrong.
 
     MEASURED is the share that was good, BUDGET what is left of the errors that the target allows; below
-    zero the promise is broken. MEDIAN and P95 are seconds, of what the level is about.
+    zero the promise is broken. OF is how many intents, starts, requests or estimates there were, or how
+    long was waited. MEDIAN and P95 are times: of the wait, of the start, of an estimate's error.
 
     \b
       windlass slo --window 7d
@@ -42,10 +44,23 @@ def _row(level: api.ServiceLevel) -> list[str]:
         level.within or "",
         _percent(level.measured, "no data" if level.target else ""),
         _percent(level.budget_left, ""),
-        str(level.total) if level.target else "",
-        level.median_s or "",
-        level.p95_s or "",
+        _counted(level),
+        _time(level.median_s),
+        _time(level.p95_s),
     ]
+
+
+def _counted(level: api.ServiceLevel) -> str:
+    if not level.target:
+        return ""
+    return length(level.total / 1000) if level.name == "explained" else str(level.total)
+
+
+def _time(seconds: str | None) -> str:
+    """Below ten seconds a part of one matters."""
+    if seconds is None:
+        return ""
+    return f"{float(seconds):.3g} s" if float(seconds) < 10 else length(float(seconds))
 
 
 def _name(level: api.ServiceLevel) -> str:

@@ -128,10 +128,10 @@ def demo() -> int:
     return run_demo()
 
 
-def host_and_port(listen: str) -> tuple[str, int]:
+def host_and_port(listen: str, flag: str = "--listen") -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65_535:
-        raise Invalid(f"--listen {listen}: this is not HOST:PORT", remedy=f"such as {DEFAULT_LISTEN}")
+        raise Invalid(f"{flag} {listen}: this is not HOST:PORT", remedy=f"such as {DEFAULT_LISTEN}")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 

@@ -66,7 +66,9 @@ class AgentLoop:
                 self._failures = 0
             except Unavailable as error:
                 self._failures += 1
-                _LOG.warning("the site is cut off", extra={"facts": {"site": self.site, "why": error.detail}})
+                if self._failures.bit_count() == 1:  # each time it has lasted twice as long: disks fill up
+                    facts = {"site": self.site, "why": error.detail, "failures": self._failures}
+                    _LOG.warning("the site is cut off", extra={"facts": facts})
             except Exception:  # a bug in one pass must not end the site; the next pass starts afresh
                 self._failures += 1
                 _LOG.exception("a pass failed", extra={"facts": {"site": self.site}})

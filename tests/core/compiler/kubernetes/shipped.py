@@ -94,7 +94,7 @@ def case_of(golden: str, *traits: str, **spec: Any) -> Case:
             "project": "nlp",
             "labels": {"team": "research"},
         },
-        "spec": {**body, "traits": used},
+        "spec": {"traits": used, **body},
     }
     parsed = parse_all([Tree(intent)])
     assert not parsed.problems, parsed.problems

@@ -76,6 +76,12 @@ AUTHORS: list[tuple[tuple[str | int, ...], Any]] = [
     (("spec", "template", "metadata"), {"annotations": {"io.kubernetes.cri-o.Devices": "/dev/nvidia7"}}),
     (("spec", "template", "metadata"), {"labels": {"sidecar.istio.io/inject": "false"}}),
     (("spec", "completions"), 100),
+    (
+        ("spec", "volumeClaimTemplates"),
+        [{"metadata": {"name": "mine"}, "spec": {"storageClassName": "fast"}}],
+    ),
+    ((*POD, "initContainers"), [{"name": "x", "resources": {"requests": {"cpu": "90"}}}]),
+    ((*POD, "containers"), [{"name": "main"}, {"name": "x", "resources": {"limits": {"memory": "9Ti"}}}]),
     ((*POD, "volumes"), [{"name": "x", "secret": {"secretName": "neighbour"}}]),
     ((*POD, "volumes"), [{"name": "x", "persistentVolumeClaim": {"claimName": "neighbour"}}]),
     ((*MAIN, "env"), [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]),

@@ -43,7 +43,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     },
     "StatefulSet": {
         "apiVersion": "apps/v1",
-        "spec": {"template": TEMPLATE, "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {}}]},
+        "spec": {"template": TEMPLATE, "updateStrategy": {"type": "RollingUpdate"}},
     },
     "Deployment": {
         "apiVersion": "apps/v1",
@@ -85,6 +85,12 @@ def test_a_part_of_another_form_is_refused_and_never_an_accident(kind: str, othe
     at[last] = other
     with suppress(Refused, Conflict):
         finish(work(), {"objects": objects}, [("quiet", {"container": {"env": []}})], author=True)
+
+
+def test_a_type_may_bring_claims_for_new_volumes() -> None:
+    objects = objects_of("StatefulSet")
+    objects[0]["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "v"}, "spec": {}}]
+    assert finish(work(), {"objects": objects})
 
 
 @pytest.mark.parametrize(

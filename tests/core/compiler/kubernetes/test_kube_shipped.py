@@ -21,6 +21,7 @@ from tests.core.compiler.kubernetes.worlds import GOLDENS, SOURCES, canonical, s
 
 from windlass.core.admission.parameters import plain
 from windlass.core.admission.requirements import type_requirements
+from windlass.core.admission.rules import traits_compatible
 from windlass.core.catalog.examples import play
 from windlass.core.compiler.checker.breaches import Allowed
 from windlass.core.compiler.checker.check import check
@@ -161,3 +162,20 @@ def test_a_stranger_to_the_compiler_finds_every_law_kept(isolation: Any) -> None
             work_of(case_of(name, *traits), site), "kubernetes", compiled(name, *traits, site=site), allowed
         )
         assert not found, (name, trait, found)
+
+
+def test_a_component_has_as_many_secrets_and_volumes_as_it_was_granted_in_any_order() -> None:
+    uses = [
+        {"name": "secret", "parameters": {"name": "hub", "variable": "HF_TOKEN"}},
+        {"name": "secret", "parameters": {"name": "wandb", "variable": "WANDB_API_KEY"}},
+        {"name": "secret", "parameters": {"name": "hub", "mountPath": "/keys"}},
+        {"name": "secret", "parameters": {"name": "wandb", "mountPath": "/more-keys"}},
+        {"name": "storage", "parameters": {"name": "corpus"}},
+        {"name": "storage", "parameters": {"name": "models", "mountPath": "/models", "readOnly": True}},
+    ]
+    made = [compiled("batch-job", traits=order) for order in (uses, uses[::-1])]
+    assert made[0] == made[1]
+    pod = made[0][0]["spec"]["template"]["spec"]
+    assert {one["name"] for one in pod["volumes"]} >= {"secret-hub", "secret-wandb", "storage-corpus"}
+    assert {"HF_TOKEN", "WANDB_API_KEY"} <= {one["name"] for one in pod["containers"][0]["env"]}
+    assert not list(traits_compatible(case_of("batch-job", traits=uses)))

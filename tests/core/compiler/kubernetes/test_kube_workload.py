@@ -258,3 +258,26 @@ def test_a_template_has_exactly_one_workload_and_one_object_of_a_kind() -> None:
     ):
         with pytest.raises(Refused, match=told):
             finish(work(), {"objects": objects})
+
+
+JOBSET = {
+    "objects": [
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "spec": {"replicatedJobs": [{"template": {"spec": {"template": {"spec": {"containers": []}}}}}]},
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "words"),
+    [("8b-sft", 2, "cannot begin with a digit"), ("a" * 53, 2, "at most 51"), ("a" * 51, 11, "at most 50")],
+)
+def test_a_name_that_a_jobset_cannot_have_is_told_before_it_leaves(
+    name: str, workers: int, words: str
+) -> None:
+    with pytest.raises(Refused, match=words):
+        finish(work(name=name, workers=workers), JOBSET)
+    assert finish(work(name=name, workers=workers), JOB)

@@ -123,6 +123,15 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_PLATFORM_DOMAINS = ("windlass.dev", "kueue.x-k8s.io", "cost", "kubernetes.io", "k8s.io")
+
+
+def of_the_platform(key: str) -> bool:
+    """Whether a label or annotation is one that only the platform and Kubernetes write."""
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _PLATFORM_DOMAINS)
+
+
 def among(value: Any, names: Collection[str]) -> bool:
     return isinstance(value, str) and value in names
 

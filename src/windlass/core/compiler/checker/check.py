@@ -30,7 +30,7 @@ def check(work: Work, target: str, manifests: Any, allowed: Allowed = NOTHING_MO
         case "kubernetes":
             found = object_breaches(work, manifests, allowed)
         case "slurm":
-            found = slurm_breaches(work, manifests)
+            found = slurm_breaches(work, manifests, allowed.runs)
         case "local":
             found = local_breaches(work, manifests)
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from windlass.core.compiler.checker.breaches import (
@@ -37,16 +38,20 @@ _TOLD = frozenset(
         *("WINDLASS_COMPONENT", "WINDLASS_NODE", "WINDLASS_WORKER"),
     )
 )
-_INDEXES = (
-    "metadata.annotations['batch.kubernetes.io/job-completion-index']",
-    "metadata.annotations['volcano.sh/task-index']",
-)
 _MASTER_PORT = "29500"
 _PLAIN = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """How the workers of a gang find each other: where each reads its number, and the first one's address."""
+
+    index: str
+    master: str
+
+
 def container_breaches(
-    work: Work, pod: Mapping[str, Any], path: Path, allowed: Allowed, *, gang: bool
+    work: Work, pod: Mapping[str, Any], path: Path, allowed: Allowed, meeting: Meeting | None
 ) -> Iterator[Breach]:
     containers = listed(pod.get("containers"))
     authors = [at for at, one in enumerate(containers) if mapping(one).get("name") == "main"]
@@ -58,7 +63,8 @@ def container_breaches(
             main = part == "containers" and mapping(container).get("name") == "main"
             yield from _container(work, mapping(container), here, allowed, main=main)
             if main:
-                yield from _author(work, mapping(container), here, gang=gang)
+                yield from _author(work, mapping(container), here, meeting)
+                yield from _told_to_leave(work, mapping(container), here)
 
 
 def _container(
@@ -105,6 +111,9 @@ def _security(security: Mapping[str, Any], path: Path) -> Iterator[Breach]:
         yield breach(
             "privilege", (*path, "capabilities"), security.get("capabilities"), "all dropped, none added"
         )
+    if not isinstance(security.get("readOnlyRootFilesystem"), bool):
+        found = security.get("readOnlyRootFilesystem")
+        yield breach("privilege", (*path, "readOnlyRootFilesystem"), found, "said outright")
     for key in ("runAsUser", "runAsGroup"):
         if security.get(key) == 0:
             yield breach("privilege", (*path, key), "root", "another user")
@@ -130,7 +139,9 @@ def _resources(work: Work, resources: Any, path: Path, *, main: bool) -> Iterato
                 law, wanted = decided[name]
                 if isinstance(found, bool) or str(found) != wanted:
                     yield breach(law, (*path, part, name), found, wanted)
-            elif name not in _PLAIN:
+            elif name not in _PLAIN or (
+                name in ("cpu", "memory") and work.type.startswith("raw@") and not main
+            ):
                 yield breach("gpus" if "/" in name else "amount", (*path, part, name), found, None)
 
 
@@ -180,7 +191,7 @@ def _variable(variable: Mapping[str, Any], path: Path, allowed: Allowed) -> Iter
         yield breach("owned", (*path, str(kind)), "a source of its own", "no such source")
 
 
-def _author(work: Work, main: Mapping[str, Any], path: Path, *, gang: bool) -> Iterator[Breach]:
+def _author(work: Work, main: Mapping[str, Any], path: Path, meeting: Meeting | None) -> Iterator[Breach]:
     """Values are not shown: one may be a secret."""
     if work.command:
         command = [_as_run(part) for part in listed(main.get("command"))]
@@ -198,27 +209,35 @@ def _author(work: Work, main: Mapping[str, Any], path: Path, *, gang: bool) -> I
         stated = mapping(found.get(name)).get("value")
         if name not in _TOLD and stated != value and _as_run(stated) != value:
             yield breach("variable", (*path, "env", name), "another value or none", "what the author wrote")
-    yield from _told(work, found, (*path, "env"), gang=gang)
+    yield from _told(work, found, (*path, "env"), meeting)
 
 
-def _told(work: Work, found: Mapping[str, Any], path: Path, *, gang: bool) -> Iterator[Breach]:
-    """What the platform says: whose the work is and, in a gang, who is who."""
-    values: dict[str, str | None] = {"WINDLASS_COMPONENT": work.path}
-    values["WORLD_SIZE"] = str(work.workers) if gang else None
-    for name, value in values.items():
-        stated = mapping(found.get(name)).get("value")
-        if stated != value:
-            yield breach("gang" if name == "WORLD_SIZE" else "variable", (*path, name), stated, value)
-    rank = mapping(mapping(mapping(found.get("RANK")).get("valueFrom")).get("fieldRef")).get("fieldPath")
-    if among(rank, _INDEXES) != gang:
-        yield breach("gang", (*path, "RANK"), rank, "the number of the worker" if gang else None)
-    master = str(mapping(found.get("MASTER_ADDR")).get("value", ""))
-    port = mapping(found.get("MASTER_PORT")).get("value", "")
-    if (master.startswith(f"{work.name}-") and port == _MASTER_PORT) != gang:
-        yield breach("gang", (*path, "MASTER_ADDR"), f"{master}:{port}", "the first worker" if gang else None)
+def _told(work: Work, found: Mapping[str, Any], path: Path, meeting: Meeting | None) -> Iterator[Breach]:
+    """What the platform says: whose the work is and, in a gang, who is who and where they meet."""
+    decided: dict[str, Any] = {"WINDLASS_COMPONENT": work.path, "WORLD_SIZE": None, "RANK": None}
+    if meeting is not None:
+        decided |= {"WORLD_SIZE": str(work.workers), "RANK": {"fieldRef": {"fieldPath": meeting.index}}}
+        decided |= {"MASTER_ADDR": meeting.master, "MASTER_PORT": _MASTER_PORT}
+        decided |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    for name, wanted in decided.items():
+        variable = mapping(found.get(name))
+        stated = variable.get("valueFrom", variable.get("value"))
+        if stated != wanted:
+            law: Law = "variable" if name == "WINDLASS_COMPONENT" else "gang"
+            yield breach(law, (*path, name), stated, wanted)
     for name in sorted(found):
         if name.startswith("WINDLASS_") and name not in _TOLD:
             yield breach("owned", (*path, name), "set", "a variable of the platform")
+
+
+def _told_to_leave(work: Work, main: Mapping[str, Any], path: Path) -> Iterator[Breach]:
+    """Kubernetes says TERM by itself; another signal has to be sent before."""
+    if work.checkpoint is None or work.checkpoint.signal == "TERM":
+        return
+    told = f"kill -s {work.checkpoint.signal} 1; while kill -0 1; do sleep 1; done"
+    hook = mapping(main.get("lifecycle")).get("preStop")
+    if hook != {"exec": {"command": ["/bin/sh", "-c", told]}}:
+        yield breach("time", (*path, "lifecycle", "preStop"), hook, work.checkpoint.signal)
 
 
 def _as_run(text: Any) -> Any:

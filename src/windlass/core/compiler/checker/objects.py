@@ -14,6 +14,7 @@ from windlass.core.compiler.checker.breaches import (
     listed,
     mapping,
     misshapen,
+    of_the_platform,
 )
 from windlass.core.compiler.checker.workloads import GROUPED, WORKLOADS, workload_breaches
 from windlass.core.compiler.work import Work
@@ -46,7 +47,6 @@ _BESIDE: Mapping[Kind, frozenset[str]] = {
 """What may stand beside a workload, and which fields of its spec are known."""
 
 _TOP = frozenset(("apiVersion", "kind", "metadata", "spec"))
-_PLATFORM_DOMAINS = ("windlass.dev", "kueue.x-k8s.io", "cost", "kubernetes.io", "k8s.io")
 _TOPOLOGY = {
     "zone": "topology.kubernetes.io/zone",
     "block": "windlass.dev/block",
@@ -136,7 +136,7 @@ def _labels(
         "windlass.dev/type": work.type.partition("@")[0],
         "windlass.dev/tier": work.tier,
         "windlass.dev/profile": work.profile,
-        **{key: value for key, value in work.labels.items() if not _of_the_platform(key)},
+        **{key: value for key, value in work.labels.items() if not of_the_platform(key)},
     }
     for key, value in decided.items():
         if labels.get(key) != value:
@@ -152,7 +152,7 @@ def _labels(
         if labels.get(key) != wanted:
             yield breach(law, (*path, "labels", key), labels.get(key), wanted)
     for key in sorted(map(str, labels)):
-        if _of_the_platform(key) and key not in decided and key not in queue:
+        if of_the_platform(key) and key not in decided and key not in queue:
             yield breach("label", (*path, "labels", key), labels[key], "no such label")
 
 
@@ -173,13 +173,8 @@ def _annotations(
             law: Law = "gang" if "group" in key else "node" if "topology" in key else "label"
             yield breach(law, (*path, "annotations", key), notes.get(key), value)
     for key in sorted(map(str, notes)):
-        if _of_the_platform(key) and key not in decided:
+        if of_the_platform(key) and key not in decided:
             yield breach("label", (*path, "annotations", key), notes[key], "no such annotation")
-
-
-def _of_the_platform(key: str) -> bool:
-    domain, slash, _ = key.partition("/")
-    return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _PLATFORM_DOMAINS)
 
 
 def _service_name(component: str) -> str:

@@ -15,8 +15,9 @@ from windlass.core.compiler.checker.breaches import (
     listed,
     mapping,
     misshapen,
+    of_the_platform,
 )
-from windlass.core.compiler.checker.containers import container_breaches
+from windlass.core.compiler.checker.containers import Meeting, container_breaches
 from windlass.core.compiler.work import Work
 
 _KNOWN: Mapping[str, frozenset[str]] = {
@@ -54,7 +55,7 @@ _HOSTNAME, _TENANT = "kubernetes.io/hostname", "windlass.dev/tenant"
 
 
 def pod_breaches(
-    work: Work, pod: Mapping[str, Any], path: Path, allowed: Allowed, *, gang: bool
+    work: Work, pod: Mapping[str, Any], path: Path, allowed: Allowed, meeting: Meeting | None
 ) -> Iterator[Breach]:
     known = _KNOWN["judged"] | _KNOWN["harmless"]
     for key in sorted(str(key) for key in pod if key not in known):
@@ -80,7 +81,7 @@ def pod_breaches(
     )
     for at_volume, volume in enumerate(listed(pod.get("volumes"))):
         yield from _volume(mapping(volume), (*path, "volumes", at_volume), allowed)
-    yield from container_breaches(work, pod, path, allowed, gang=gang)
+    yield from container_breaches(work, pod, path, allowed, meeting)
 
 
 def _security(security: Mapping[str, Any], path: Path) -> Iterator[Breach]:
@@ -91,6 +92,9 @@ def _security(security: Mapping[str, Any], path: Path) -> Iterator[Breach]:
     for key in ("runAsUser", "runAsGroup"):
         if security.get(key) == 0:
             yield breach("privilege", (*path, key), "root", "another user")
+    named, number = security.get("runAsNonRoot"), security.get("runAsUser")
+    if not isinstance(named, bool) or (named and not isinstance(number, int)):
+        yield breach("privilege", (*path, "runAsNonRoot"), named, "said outright, with the user's number")
 
 
 def _tolerations(work: Work, found: Any, path: Path, allowed: Allowed) -> Iterator[Breach]:
@@ -175,6 +179,19 @@ def _volume(volume: Mapping[str, Any], path: Path, allowed: Allowed) -> Iterator
     yield from _source(sources[0], mapping(volume[sources[0]]), (*path, sources[0]), allowed)
 
 
+def claim_breaches(claim: Any, path: Path) -> Iterator[Breach]:
+    """A claim that is made with the work: for a new volume, and without a label of the platform's."""
+    wanted, metadata = (mapping(mapping(claim).get(part)) for part in ("spec", "metadata"))
+    for key in sorted({"volumeName", "dataSource", "dataSourceRef", "selector"} & set(wanted)):
+        yield breach("volume", (*path, key), wanted[key], "a new volume")
+    for key in sorted(str(key) for key in metadata if key not in ("name", "labels", "annotations")):
+        yield breach("owned", (*path, "metadata", key), metadata[key], "no such part")
+    for part in ("labels", "annotations"):
+        for key in sorted(map(str, mapping(metadata.get(part)))):
+            if of_the_platform(key):
+                yield breach("label", (*path, "metadata", part, key), metadata[part][key], "no such label")
+
+
 def _source(kind: str, source: Mapping[str, Any], path: Path, allowed: Allowed) -> Iterator[Breach]:
     match kind:
         case "emptyDir" | "configMap" | "downwardAPI":
@@ -187,9 +204,7 @@ def _source(kind: str, source: Mapping[str, Any], path: Path, allowed: Allowed) 
             if not among(source.get("claimName"), allowed.claims):
                 yield breach("volume", path, source.get("claimName"), "a claim that the project was granted")
         case "ephemeral":
-            wanted = mapping(mapping(source.get("volumeClaimTemplate")).get("spec"))
-            for key in sorted({"volumeName", "dataSource", "dataSourceRef", "selector"} & set(wanted)):
-                yield breach("volume", (*path, key), wanted[key], "a new volume")
+            yield from claim_breaches(source.get("volumeClaimTemplate"), path)
         case "projected":
             yield from misshapen(source, path, lists=("sources",))
             for at, one in enumerate(listed(source.get("sources"))):

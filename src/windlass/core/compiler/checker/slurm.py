@@ -25,7 +25,7 @@ _OF_THE_WORKER = re.compile(
 _TOLD = ("WINDLASS_COMPONENT", "WINDLASS_IMAGE")
 
 
-def slurm_breaches(work: Work, manifest: Any) -> Iterator[Breach]:
+def slurm_breaches(work: Work, manifest: Any, runs: int | None = None) -> Iterator[Breach]:
     if not isinstance(manifest, Mapping) or set(manifest) != {"options", "script"}:
         yield breach("shape", ("manifest",), "something else", "options and script")
         return
@@ -40,7 +40,7 @@ def slurm_breaches(work: Work, manifest: Any) -> Iterator[Breach]:
         if stated.get(name) != script.options.get(name):
             yield breach("script", ("script", f"--{name}"), script.options.get(name), stated.get(name))
     yield from _decided(work, stated)
-    yield from _sizes(work, stated)
+    yield from _sizes(work, stated, runs)
     yield from _limits(work, stated)
     yield from _known(work, stated)
     yield from _launch(work, script, stated)
@@ -76,14 +76,14 @@ def _decided(work: Work, options: Mapping[str, Any]) -> Iterator[Breach]:
             yield breach(law, ("options", name), options.get(name), value)
 
 
-def _sizes(work: Work, options: Mapping[str, Any]) -> Iterator[Breach]:
+def _sizes(work: Work, options: Mapping[str, Any], wanted: int | None) -> Iterator[Breach]:
     """Tasks, GPUs and memory, summed over nodes however they were said."""
     array = options.get("array")
     workers = work.workers
     if array is not None:
-        runs = re.fullmatch(r"0-[0-9]{1,7}%([0-9]+)", str(array))
-        if runs is None or int(runs[1]) != workers:
-            yield breach("gang", ("options", "array"), array, f"at most {workers} at once")
+        runs = re.fullmatch(r"0-([0-9]{1,7})%([0-9]+)", str(array))
+        if runs is None or int(runs[2]) != workers or wanted not in (None, int(runs[1]) + 1):
+            yield breach("gang", ("options", "array"), array, f"{wanted or ''} runs, {workers} at once")
         workers = 1
     nodes = _number(options.get("nodes"))
     per_node = _number(options.get("ntasks-per-node"))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from windlass.core.compiler.checker.breaches import Allowed, Breach, Law, Path, breach, listed, mapping
-from windlass.core.compiler.checker.pods import pod_breaches
+from windlass.core.compiler.checker.containers import Meeting
+from windlass.core.compiler.checker.pods import claim_breaches, pod_breaches
 from windlass.core.compiler.work import Work
 
 Kind = tuple[str, str]
+_JOB: Kind = ("batch/v1", "Job")
+_REPLACED: frozenset[Kind] = frozenset({("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("v1", "Pod")})
+"""Whose pods Kubernetes replaces for ever, or nobody does: how often is not theirs to say."""
 Templates = Iterator[tuple[Path, Any]]
 
 
@@ -37,7 +42,7 @@ def workload_breaches(
     if facts.suspends and spec.get("suspend") is not True:
         yield breach("gate", (*at, "suspend"), spec.get("suspend"), "true")
     yield from facts.sizes(work, spec, at, allowed)
-    gang = kind in _MEET_BY_THEMSELVES or (kind == ("batch/v1", "Job") and meets)
+    gang = kind in _MEET_BY_THEMSELVES or (kind == _JOB and meets)
     if gang and "backoffLimitPerIndex" in spec:
         yield breach("gang", (*at, "backoffLimitPerIndex"), "runs of their own", "a gang")
     found = 0
@@ -56,9 +61,30 @@ def workload_breaches(
         scheduler = "volcano" if kind in GROUPED else None
         if pod.get("schedulerName") != scheduler:
             yield breach("owned", (*here, "schedulerName"), pod.get("schedulerName"), scheduler)
-        yield from pod_breaches(work, pod, here, allowed, gang=gang)
+        yield from pod_breaches(work, pod, here, allowed, _meeting(work, kind) if gang else None)
+        wanted_below = _first_name(work.name) if gang and kind == _JOB else None
+        if pod.get("subdomain") != wanted_below:
+            yield breach("gang", (*here, "subdomain"), pod.get("subdomain"), wanted_below)
+        once = ("Never", "OnFailure") if work.workload == "job" and kind not in _REPLACED else None
+        if once is not None and pod.get("restartPolicy") not in once:
+            yield breach("retries", (*here, "restartPolicy"), pod.get("restartPolicy"), once)
     if found != 1:
         yield breach("gang", at, f"{found} groups of workers", "one")
+
+
+def _meeting(work: Work, kind: Kind) -> Meeting:
+    """By the host names that the controllers of these kinds give to pods."""
+    completion = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    if kind == _JOB:
+        return Meeting(completion, f"{work.name}-0.{_first_name(work.name)}")
+    if kind in GROUPED:
+        return Meeting("metadata.annotations['volcano.sh/task-index']", f"{work.name}-w-0.{work.name}")
+    return Meeting(completion, f"{work.name}-w-0-0.{work.name}")
+
+
+def _first_name(component: str) -> str:
+    """Of its Service, which may not begin with a digit."""
+    return f"d-{component}" if re.match(r"(d-)*[0-9]", component) else component
 
 
 def _pod_itself(thing: Mapping[str, Any]) -> Templates:
@@ -93,6 +119,7 @@ def _seconds(work: Work) -> int | None:
 
 def _job(work: Work, spec: Mapping[str, Any], path: Path, allowed: Allowed) -> Iterator[Breach]:
     """With a retry limit for each run it is many runs; with one for all it is a gang."""
+    yield from _tried_again(spec, path)
     many = "backoffLimitPerIndex" in spec
     completions = spec.get("completions")
     if many:
@@ -117,16 +144,28 @@ def _job(work: Work, spec: Mapping[str, Any], path: Path, allowed: Allowed) -> I
     )
 
 
+def _tried_again(spec: Mapping[str, Any], path: Path) -> Iterator[Breach]:
+    """A failure that is passed over does not count as a retry; only what the cluster itself did may be."""
+    rules = listed(mapping(spec.get("podFailurePolicy")).get("rules"))
+    for at, rule in enumerate(map(mapping, rules)):
+        if rule.get("action") == "Ignore" and "onExitCodes" in rule:
+            yield breach("retries", (*path, "podFailurePolicy", at), "failures that do not count", None)
+
+
 def _jobset(work: Work, spec: Mapping[str, Any], path: Path, _: Allowed) -> Iterator[Breach]:
-    yield from _equal(spec, path, ("retries", "failurePolicy", {"maxRestarts": work.retries}))
+    named = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+    yield from _equal(
+        spec, path, ("retries", "failurePolicy", {"maxRestarts": work.retries}), ("gang", "network", named)
+    )
     for at, group in enumerate(listed(spec.get("replicatedJobs"))):
         here: Path = (*path, "replicatedJobs", at)
-        yield from _equal(mapping(group), here, ("gang", "replicas", 1))
+        yield from _equal(mapping(group), here, ("gang", "replicas", 1), ("gang", "name", "w"))
         yield from _closed(group, ("name", "replicas", "template"), here)
         template = mapping(mapping(group).get("template"))
         yield from _closed(template, ("spec",), (*here, "template"))
         job, below = mapping(template.get("spec")), (*here, "template", "spec")
         yield from _closed(job, _JOB_FIELDS - {"suspend", "backoffLimitPerIndex"}, below)
+        yield from _tried_again(job, below)
         yield from _equal(
             job,
             below,
@@ -149,7 +188,7 @@ def _volcano(work: Work, spec: Mapping[str, Any], path: Path, _: Allowed) -> Ite
     )
     for at, group in enumerate(listed(spec.get("tasks"))):
         here: Path = (*path, "tasks", at)
-        yield from _equal(mapping(group), here, ("gang", "replicas", work.workers))
+        yield from _equal(mapping(group), here, ("gang", "replicas", work.workers), ("gang", "name", "w"))
         yield from _closed(group, ("name", "replicas", "template", "policies"), here)
         pod = mapping(mapping(mapping(group).get("template")).get("spec"))
         yield from _equal(pod, (*here, "template", "spec"), ("time", "activeDeadlineSeconds", _seconds(work)))
@@ -166,15 +205,15 @@ def _deployment(work: Work, spec: Mapping[str, Any], path: Path, allowed: Allowe
 def _stateful_set(work: Work, spec: Mapping[str, Any], path: Path, allowed: Allowed) -> Iterator[Breach]:
     yield from _replicas(work, spec, path, allowed)
     for at, claim in enumerate(listed(spec.get("volumeClaimTemplates"))):
-        wanted = mapping(mapping(claim).get("spec"))
-        for key in sorted({"volumeName", "dataSource", "dataSourceRef", "selector"} & set(wanted)):
-            yield breach("volume", (*path, "volumeClaimTemplates", at, key), wanted[key], "a new volume")
+        yield from claim_breaches(claim, (*path, "volumeClaimTemplates", at))
+        if work.type.partition("@")[0] == "raw":
+            yield breach("volume", (*path, "volumeClaimTemplates", at), "a claim", "one that was granted")
 
 
 def _replicas(work: Work, spec: Mapping[str, Any], path: Path, _: Allowed) -> Iterator[Breach]:
     """Its end is the platform's doing: Kubernetes has no time limit for what is to run for ever. A number
-    may be left to the autoscaler beside it, whose bounds are judged there."""
-    if "replicas" in spec:
+    that is left out is the autoscaler's beside it, whose bounds are judged there."""
+    if "replicas" in spec or work.most_workers == work.workers:
         yield from _equal(spec, path, ("gang", "replicas", work.workers))
     own = {"matchLabels": {"windlass.dev/component": work.name}}
     yield from _equal(spec, path, ("owned", "selector", own))

@@ -87,7 +87,10 @@ def _main(pod: dict[str, Any]) -> dict[str, Any]:
 
 def _environment(work: Work, stated: list[dict[str, Any]], kind: Kind, *, gang: bool) -> list[dict[str, Any]]:
     """By name, the strongest last: what type and traits set, what the author set, what the platform sets."""
-    variables = {"HOME": {"name": "HOME", "value": "/tmp"}}  # noqa: S108 - a user without a home of its own
+    variables = {
+        "HOME": {"name": "HOME", "value": "/tmp"},  # noqa: S108 - a user without a home of its own
+        "USER": {"name": "USER", "value": "worker"},  # nor a name: many images know no user 1000
+    }
     variables |= {variable["name"]: variable for variable in stated}
     variables |= {
         name: {"name": name, "value": _literal(value)}

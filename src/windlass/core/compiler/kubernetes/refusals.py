@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from windlass.core.compiler.kubernetes import kinds
-from windlass.core.compiler.kubernetes.containers import container_refusals, mapping_refusals
+from windlass.core.compiler.kubernetes.containers import MAIN, container_refusals, mapping_refusals
 from windlass.core.compiler.kubernetes.merging import Path
-from windlass.core.compiler.kubernetes.words import reserved
+from windlass.core.compiler.kubernetes.words import is_key, is_label_value, reserved
 
 Refusal = tuple[Path, str]
 
@@ -28,7 +28,6 @@ _POD_FIELDS = frozenset(
         "securityContext",
         "enableServiceLinks",
         "dnsConfig",
-        "shareProcessNamespace",
     }
 )
 _POD_SECURITY = frozenset(
@@ -53,6 +52,7 @@ _VOLUMES = frozenset(
     }
 )
 _AUTHOR_VOLUMES = frozenset({"emptyDir", "downwardAPI"})
+_MAX_GRACE_S = 3600
 _TOP = frozenset({"apiVersion", "kind", "metadata", "spec", "data", "$if"})
 _NO_SPEC = frozenset({kinds.CONFIG_MAP})
 
@@ -61,11 +61,12 @@ def refusals(
     template: Mapping[str, Any],
     *,
     author: bool = False,
-    images: Collection[str] = (),
+    images: Collection[str] | None = (),
     tolerations: bool = False,
 ) -> Iterator[Refusal]:
     """Each thing wrong with `{objects: […]}`, with where it is. `images` are those that containers beside
-    `main` may bring along; `tolerations` allows them, for a template that traits were merged into."""
+    `main` may bring along, None: any that is written out, for a document of the platform's; `tolerations`
+    allows them, for a template that traits were merged into."""
     objects = template.get("objects")
     for key in sorted(set(template) - {"objects"}):
         yield (key,), "a template for Kubernetes holds objects and nothing else"
@@ -84,8 +85,38 @@ def refusals(
         yield from _object(thing, path, author=author, images=images, tolerations=tolerations)
 
 
+def patch_refusals(patch: Mapping[str, Any]) -> Iterator[Refusal]:
+    """Each thing that a trait's patch may not hold. Tolerations come from there."""
+    for part in ("labels", "annotations"):
+        yield from _metadata({part: patch.get(part)}, ())
+        in_pods = f"pod{part.capitalize()}"
+        for (_, key), message in _metadata({part: patch.get(in_pods)}, ()):
+            yield (in_pods, key), message
+    workload, pod, container = (patch.get(part) for part in ("workload", "pod", "container"))
+    if isinstance(workload, Mapping):
+        owned = frozenset[str]().union(*(facts.owned for facts in kinds.WORKLOADS.values()))
+        for key in sorted(owned & set(workload)):
+            yield ("workload", key), f"{key} is computed by the platform"
+    if isinstance(pod, Mapping):
+        yield from _pod(pod, ("pod",), author=False, images=None, tolerations=True)
+    if isinstance(container, Mapping):
+        if "name" in container:
+            yield ("container", "name"), f"a patch is for the container {MAIN}"
+        named = {**container, "name": MAIN}
+        yield from container_refusals(named, ("container",), author=False, images=None, first=False)
+    for at, thing in enumerate(_listed(patch.get("objects"))):
+        if not isinstance(thing, Mapping) and not isinstance(thing, str):
+            yield ("objects", at), "an object is a mapping with apiVersion and kind"
+        elif isinstance(thing, Mapping) and kinds.kind_of(thing) not in kinds.WORKLOADS:
+            yield from _object(thing, ("objects", at), author=False, images=None, tolerations=True)
+
+
+def _listed(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else []
+
+
 def _object(
-    thing: Mapping[str, Any], path: Path, *, author: bool, images: Collection[str], tolerations: bool
+    thing: Mapping[str, Any], path: Path, *, author: bool, images: Collection[str] | None, tolerations: bool
 ) -> Iterator[Refusal]:
     kind = kinds.kind_of(thing)
     allowed = kinds.RAW_KINDS if author else {*kinds.WORKLOADS, *kinds.BESIDE}
@@ -126,10 +157,15 @@ def _metadata(metadata: Any, path: Path, *, author: bool = False) -> Iterator[Re
         return
     yield from _closed(metadata, ("labels", "annotations"), path, "is written by the platform")
     for part in ("labels", "annotations"):
-        for key in (
-            sorted(map(str, metadata.get(part) or {})) if isinstance(metadata.get(part), Mapping) else ()
-        ):
-            if reserved(key) or key.partition("/")[0].endswith("k8s.io"):
+        found = metadata.get(part)
+        marks = found if isinstance(found, Mapping) else {}
+        for key in sorted(map(str, marks)):
+            value = marks.get(key) if part == "labels" else ""
+            if not is_key(key):
+                yield (*path, part, key), "no label or annotation can be called that"
+            elif isinstance(value, str) and not value.startswith("${") and not is_label_value(value):
+                yield (*path, part, key), "a label's value has at most 63 letters, digits, -, _ and ."
+            elif reserved(key) or key.partition("/")[0].endswith("k8s.io"):
                 yield (*path, part, key), f"{key} is reserved for the platform"
             elif author and (part == "annotations" or "." in key.partition("/")[0]):
                 yield (
@@ -144,7 +180,7 @@ def _workload(
     path: Path,
     *,
     author: bool,
-    images: Collection[str],
+    images: Collection[str] | None,
     tolerations: bool,
 ) -> Iterator[Refusal]:
     for at, part in enumerate(kinds.job_specs(thing)):
@@ -154,6 +190,11 @@ def _workload(
         yield from _sizes(part, below)
     if author and "completions" in thing["spec"]:
         yield (*path, "spec", "completions"), "completions is computed by the platform"
+    if author and "volumeClaimTemplates" in thing["spec"]:
+        why = "use the trait storage, which looks at what the project was granted"
+        yield (*path, "spec", "volumeClaimTemplates"), why
+    for at, claim in enumerate(_listed(thing["spec"].get("volumeClaimTemplates"))):
+        yield from _claim(claim, (*path, "spec", "volumeClaimTemplates", at))
     template = kinds.pod_template(thing, kind)
     at_pods = (*path, *kinds.WORKLOADS[kind].pods)
     if template is None:
@@ -186,7 +227,7 @@ def _sizes(part: Any, path: Path) -> Iterator[Refusal]:
 
 
 def _pod(
-    pod: Mapping[str, Any], path: Path, *, author: bool, images: Collection[str], tolerations: bool
+    pod: Mapping[str, Any], path: Path, *, author: bool, images: Collection[str] | None, tolerations: bool
 ) -> Iterator[Refusal]:
     allowed = _POD_FIELDS | {"tolerations"} if tolerations else _POD_FIELDS
     why = "comes from traits only" if not tolerations else "belongs to the platform"
@@ -207,6 +248,9 @@ def _pod(
                 container, (*path, part, at), author=author, images=images, first=part == "initContainers"
             )
     yield from _volumes(pod.get("volumes", []), (*path, "volumes"), author=author)
+    grace = pod.get("terminationGracePeriodSeconds")
+    if isinstance(grace, int) and grace > _MAX_GRACE_S:
+        yield (*path, "terminationGracePeriodSeconds"), f"work leaves within {_MAX_GRACE_S} seconds"
 
 
 def _volumes(volumes: Any, path: Path, *, author: bool) -> Iterator[Refusal]:
@@ -221,11 +265,26 @@ def _volumes(volumes: Any, path: Path, *, author: bool) -> Iterator[Refusal]:
             continue
         for key in sorted(str(key) for key in volume if key not in {"name", "$if", *allowed}):
             yield (*path, at, key), f"a volume of kind {key} is not allowed: it could reach beyond the cell"
+        ephemeral = volume.get("ephemeral")
+        if isinstance(ephemeral, Mapping):
+            below = (*path, at, "ephemeral", "volumeClaimTemplate")
+            yield from _claim(ephemeral.get("volumeClaimTemplate"), below)
         projected = volume.get("projected")
         sources = projected.get("sources", []) if isinstance(projected, Mapping) else []
         for nth, source in enumerate(sources if isinstance(sources, (list, tuple)) else []):
             if isinstance(source, Mapping) and not set(source) <= {"configMap", "secret", "downwardAPI"}:
                 yield (*path, at, "projected", "sources", nth), "a worker gets no token of the cluster"
+
+
+def _claim(claim: Any, path: Path) -> Iterator[Refusal]:
+    """A claim that is made with the work: a new volume, marked as nobody else's."""
+    metadata = claim.get("metadata") if isinstance(claim, Mapping) else None
+    if isinstance(metadata, Mapping):
+        yield from _metadata({key: metadata[key] for key in metadata if key != "name"}, (*path, "metadata"))
+    spec = claim.get("spec") if isinstance(claim, Mapping) else None
+    for key in ("dataSource", "dataSourceRef", "selector", "volumeName"):
+        if isinstance(spec, Mapping) and key in spec:
+            yield (*path, "spec", key), "a claim that is made with the work is for a new volume"
 
 
 def _service(spec: Mapping[str, Any], path: Path) -> Iterator[Refusal]:

@@ -50,6 +50,10 @@ GPU_QUOTA = "windlass.dev/milli-gpu"
 seventh of a GPU would cost one; in thousandths all shares are whole."""
 
 _RESERVED_DOMAINS = tuple(prefix.rstrip("/") for prefix in RESERVED_LABEL_PREFIXES)
+_MARK = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_DOMAIN = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.ASCII
+)
 _DIGIT_FIRST = re.compile(r"(d-)*[0-9]")
 
 
@@ -57,6 +61,16 @@ def reserved(key: str) -> bool:
     """Whether a label or annotation key belongs to the platform or to Kubernetes."""
     domain, slash, _ = key.partition("/")
     return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _RESERVED_DOMAINS)
+
+
+def is_key(text: str) -> bool:
+    """Whether Kubernetes takes it for the key of a label or an annotation."""
+    domain, slash, name = text.rpartition("/")
+    return _MARK.fullmatch(name) is not None and (not slash or _DOMAIN.fullmatch(domain) is not None)
+
+
+def is_label_value(text: str) -> bool:
+    return not text or _MARK.fullmatch(text) is not None
 
 
 def gpu_resource(hardware: HardwareProfile) -> str:

@@ -7,7 +7,7 @@ work gives the same bytes; what an author wrote can fill only the places that ar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from windlass.core.compiler.kubernetes import kinds, words
@@ -24,6 +24,7 @@ from windlass.core.compiler.kubernetes.shapes import misshapen
 from windlass.core.compiler.work import Work
 
 Manifest = dict[str, Any]
+MAX_HOST_NAME = 63
 _PATCH_PARTS = frozenset(
     {"pod", "container", "podLabels", "podAnnotations", "labels", "annotations", "workload", "objects"}
 )
@@ -43,17 +44,24 @@ def finish(
     patches: Sequence[tuple[str, Mapping[str, Any]]] = (),
     *,
     author: bool = False,
+    images: Collection[str] = (),
 ) -> tuple[Manifest, ...]:
     """The workload first, then what stands beside it, by kind. `patches` are of traits, with their names.
-    `author`: the template came out of an intent, and is read as one of the escape hatch."""
-    if problems := list(refusals(template, author=author)) or list(misshapen(template["objects"])):
+    `author`: the template came out of an intent, and is read as one of the escape hatch. `images`: those
+    that type and traits bring along."""
+    if problems := list(refusals(template, author=author, images=images)) or list(
+        misshapen(template["objects"])
+    ):
         raise Refused(problems)
     if work.topology is not None and work.topology.level not in words.LEVELS:
         known = ", ".join(words.LEVELS)
         raise Refused([(("topology", "level"), f"nodes have no level {work.topology.level}, only {known}")])
     objects = _merged(work, template, patches)
+    if (told := _unnameable(work, objects)) is not None:
+        raise Refused([(("metadata", "name"), told)])
     if patches and (
-        problems := list(refusals({"objects": objects}, tolerations=True)) or list(misshapen(objects))
+        problems := list(refusals({"objects": objects}, images=images, tolerations=True))
+        or list(misshapen(objects))
     ):
         raise Refused(problems)
     workload, beside = _divided(objects)
@@ -78,9 +86,8 @@ def _merged(
         pod_marks = {"labels": patch.get("podLabels", {}), "annotations": patch.get("podAnnotations", {})}
         writer = f"the trait {trait}"
         merging.into(workload, {"metadata": name_labels, "spec": patch.get("workload", {})}, writer)
-        merging.into(
-            pods, {"metadata": pod_marks, "spec": {**patch.get("pod", {}), **container}}, writer, ("pod",)
-        )
+        for part in (patch.get("pod", {}), container):
+            merging.into(pods, {"metadata": pod_marks, "spec": part}, writer, ("pod",))
         for thing in patch.get("objects", ()):
             _beside(objects, thing, merging, writer)
     return objects
@@ -105,6 +112,21 @@ def _divided(objects: Sequence[Manifest]) -> tuple[Manifest, list[Manifest]]:
         if kinds.kind_of(first) == kinds.kind_of(second):
             raise Refused([(("objects",), f"two objects of kind {first['kind']} would have one name")])
     return workloads[0], beside
+
+
+def _unnameable(work: Work, objects: Sequence[Manifest]) -> str | None:
+    """Why the controller of its kind would refuse its name. A JobSet and Volcano make a Service of that name,
+    and a JobSet's pods have it as the beginning of theirs, of which they ask what is asked of a Service."""
+    kind = next((kinds.kind_of(thing) for thing in objects if kinds.kind_of(thing) in kinds.WORKLOADS), None)
+    if kind not in (kinds.JOBSET, kinds.VOLCANO_JOB):
+        return None
+    if work.name[0].isdigit():
+        return f"a {kind[1]} of {kind[0].partition('/')[0]} cannot begin with a digit"
+    longest = f"{work.name}-{GROUP_OF_WORKERS}-0-{work.workers - 1}-{'x' * 5}"
+    if kind == kinds.JOBSET and len(longest) > MAX_HOST_NAME:
+        most = MAX_HOST_NAME - len(longest) + len(work.name)
+        return f"a JobSet with {work.workers} workers has a name of at most {most} characters"
+    return None
 
 
 def _finished_workload(work: Work, thing: Manifest, beside: Sequence[Manifest]) -> Manifest:

@@ -35,6 +35,8 @@ class Engine:
     ) -> list[str]:
         """`devices`: real GPUs by number. `publish`: a loopback port of ours -> one of the job's network."""
         argv = [self.binary, "run", "--rm", "--name", container]
+        # As on Kubernetes: whoever starts it, a job has no rights over the machine and gets none.
+        argv += ["--cap-drop=ALL", "--security-opt=no-new-privileges"]
         if publish is None:
             argv.append("--network=host")
         else:
