@@ -37,6 +37,9 @@ print("ready")
 while True: time.sleep(1000)
 """
 
+# Python hears a signal between two instructions: one that comes just before a long sleep waits for its end.
+NAPS = "while True: time.sleep(0.02)"
+
 
 def pids_of(world: LocalWorld) -> list[int]:
     work = world.folder() / "work"
@@ -59,7 +62,7 @@ def test_a_worker_is_told_to_leave_by_the_signal_it_asked_for(world: LocalWorld)
     save = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGUSR1, lambda *_: (print('saved', flush=True), sys.exit(7)))\n"
-        "print('ready', flush=True)\nwhile True: time.sleep(1000)"
+        f"print('ready', flush=True)\n{NAPS}"
     )
     world.ensure(assignment("wl_1", *python(save), signal="USR1"))
     world.when_logged(b"ready")
@@ -83,7 +86,7 @@ def test_after_term_a_child_that_still_saves_its_work_has_the_whole_grace_period
         "def save(*_): time.sleep(0.3); print('saved'); raise SystemExit\n"
         "signal.signal(signal.SIGTERM, save)\n"
         "print('ready')\n"
-        "time.sleep(1000)"
+        f"{NAPS}"
     )
     world.ensure(assignment("wl_1", "sh", "-c", '"$@"; echo never', "sh", *saver))
     world.when_logged(b"ready")
