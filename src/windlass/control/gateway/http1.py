@@ -240,13 +240,33 @@ class Http1(HttpToolsProtocol):
 
 
 class _Answering:
-    """The transport as an answer uses it; one that is the connection's last closes it when it may."""
+    """The transport as an answer uses it: a head leaves together with what follows at once, and an answer
+    that is the connection's last closes it when it may."""
 
-    __slots__ = ("_protocol", "is_closing", "write")
+    __slots__ = ("_begun", "_head", "_protocol", "_transport", "is_closing")
 
     def __init__(self, protocol: Http1) -> None:
-        self._protocol = protocol
-        self.write, self.is_closing = protocol.transport.write, protocol.transport.is_closing
+        self._protocol, self._transport = protocol, protocol.transport
+        self.is_closing = protocol.transport.is_closing
+        self._begun, self._head = False, b""
+
+    def write(self, data: bytes) -> None:
+        """Two packets would cost the server and its client a system call each, and a client two looks."""
+        if not self._begun:
+            self._begun, self._head = True, data
+            self._protocol.loop.call_soon(self._send_head)
+        elif self._head:
+            self._transport.writelines((self._head, data))
+            self._head = b""
+        else:
+            self._transport.write(data)
+
+    def _send_head(self) -> None:
+        """Nothing followed: a stream that has nothing to tell yet, or an answer without a body."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
 
     def close(self) -> None:
+        self._send_head()
         self._protocol.part()

@@ -13,7 +13,7 @@ from windlass.core.admission.case import Case, Facts, open_case
 from windlass.core.admission.deprecation import deprecations
 from windlass.core.admission.entitlements import budget_warnings
 from windlass.core.admission.rules import RULES
-from windlass.core.admission.traits import with_sharing
+from windlass.core.admission.traits import usable_sites, with_sharing
 from windlass.core.catalog.snapshot import Catalog
 from windlass.core.compiler.compile import Uncompilable, compile_admitted
 from windlass.core.compiler.local import Manifest, compile_shape
@@ -137,11 +137,10 @@ def judge(case: Case) -> tuple[Reason, ...]:
     for rule in RULES:
         if failed and not failed.isdisjoint(rule.needs):
             continue
-        found = list(rule.check(case))
-        if found:
-            if rule.decides:
-                failed.add(rule.code)
-            reasons.extend(found)
+        before = len(reasons)
+        reasons += rule.check(case)
+        if rule.decides and len(reasons) > before:
+            failed.add(rule.code)
     return tuple(reasons)
 
 
@@ -165,12 +164,13 @@ def _per_hour(case: Case) -> Micros | None:
 def _admitted(case: Case, price: Micros | None) -> AdmittedWork:
     assert case.project is not None and case.tenant is not None and case.type is not None
     hold = hold_amount(price, case.intent.spec.time_limit) if price else Micros(0)
+    sites = usable_sites(case)
     return AdmittedWork(
         tenant=case.project.tenant,
         tier=case.tenant.tier,
         currency=case.tenant.currency,
-        shape=compile_shape(case),
-        manifest=compile_admitted(case),
+        shape=compile_shape(case, sites),
+        manifest=compile_admitted(case, sites),
         budget_hold=hold,
         type=case.type.key.name,
     )

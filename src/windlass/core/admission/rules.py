@@ -181,9 +181,9 @@ def type_granted(case: Case) -> Iterator[Reason]:
 
 def traits_known(case: Case) -> Iterator[Reason]:
     """Every trait exists, in the version asked for."""
-    known = case.catalog.known_traits()
     for index, (use, document) in enumerate(case.traits):
         if document is None:
+            known = case.catalog.known_traits()
             yield Reason(
                 rule="trait.unknown",
                 field=f"spec.traits[{index}]",
@@ -290,6 +290,8 @@ def image_valid(case: Case) -> Iterator[Reason]:
 
 def profile_known(case: Case) -> Iterator[Reason]:
     """The hardware profile, the intent's or the project's default, exists."""
+    if case.profile is not None:
+        return
     known = sorted(case.catalog.profiles)
     if case.profile_name is None:
         yield Reason(
@@ -299,7 +301,7 @@ def profile_known(case: Case) -> Iterator[Reason]:
             message="the intent names no hardware profile and the project has no default",
             remedy=f"set spec.profile to one of {', '.join(known)}",
         )
-    elif case.profile is None:
+    else:
         yield Reason(
             rule="profile.unknown",
             field="spec.profile",

@@ -10,15 +10,14 @@ Deterministic: the same case and site give the same bytes. What fails any step d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from windlass.core.admission.case import Case, trait_spec
-from windlass.core.admission.traits import usable_sites
-from windlass.core.compiler.checker.breaches import Allowed
+from windlass.core.compiler.checker.breaches import NOTHING_MORE, Allowed
 from windlass.core.compiler.checker.check import check
 from windlass.core.compiler.definition import Defined, definition
 from windlass.core.compiler.kubernetes.merging import Conflict
@@ -72,7 +71,9 @@ def compile_component(case: Case, site: str, nodes: tuple[str, ...] = ()) -> Com
         raise Uncompilable(str(error), owned=_is_raw(case)) from None
     except (Unevaluable, Conflict, Invalid) as error:
         raise Uncompilable(str(error)) from None
-    breaches = check(work, target, manifests, _allowed(case, patches, wanted))
+    # A local site mounts nothing and tolerates nothing.
+    allowed = _allowed(case, patches, wanted) if target != "local" else NOTHING_MORE
+    breaches = check(work, target, manifests, allowed)
     if breaches:
         raise Uncompilable("; ".join(one.message for one in breaches), owned=_is_raw(case))
     return Compiled(work.path, site, target, manifests)
@@ -149,11 +150,11 @@ def _allowed(case: Case, patches: Patches, wanted: Wishes) -> Allowed:
     )
 
 
-def compile_admitted(case: Case) -> Manifest:
+def compile_admitted(case: Case, sites: Iterable[str]) -> Manifest:
     """For every orchestrator it may be placed on, once: what cannot become work there is told now, not when
     its turn comes. A local site gets what is made here; others are compiled again when it has its place."""
     seen: set[Target] = set()
-    for name in usable_sites(case):
+    for name in sites:
         target = case.catalog.sites[name].orchestrator
         if target not in seen:
             seen.add(target)

@@ -12,7 +12,6 @@ from typing import Any
 
 from windlass.core.admission.case import Case
 from windlass.core.admission.parameters import plain
-from windlass.core.admission.traits import usable_sites
 from windlass.core.compiler.rendering import trait_patches, type_template
 from windlass.core.compiler.wishes import wishes
 from windlass.core.compiler.work import Signal, told_by_platform
@@ -42,8 +41,8 @@ class Manifest:
     signal: Signal = "TERM"
 
 
-def compile_shape(case: Case) -> Shape:
-    """How the engine sees the work. Equal shapes stand in one line."""
+def compile_shape(case: Case, sites: tuple[str, ...]) -> Shape:
+    """How the engine sees the work, to be placed on one of `sites`. Equal shapes stand in one line."""
     assert case.profile is not None and case.tier is not None and case.project is not None
     spec, profile, tier = case.intent.spec, case.profile, case.tier
     wanted = wishes(case)
@@ -65,7 +64,7 @@ def compile_shape(case: Case) -> Shape:
         expected=spec.time_limit,
         topology=wanted.topology,
         dedicated=wanted.dedicated,
-        sites=usable_sites(case),
+        sites=sites,
         movable=wanted.movable,
         avoid=tuple(f"{case.project.name}/{spec.env}/{name}" for name in spec.placement.avoid),
     )

@@ -257,10 +257,10 @@ UNHEARD = f"{_FACTS}without-effect"
 
 def unheard(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a component's ModelSpec said that has no effect, and why."""
-    said = annotations.get(UNHEARD, "").split()
-    for path, why, _ in _WITHOUT_EFFECT:
-        if dotted(path) in said:
-            yield dotted(path), why
+    if said := annotations.get(UNHEARD, "").split():
+        for path, why, _ in _WITHOUT_EFFECT:
+            if dotted(path) in said:
+                yield dotted(path), why
 
 
 def is_modelspec(data: Any) -> bool:

@@ -73,7 +73,7 @@ def _manifest(
     the time; whether it would be refused does (bursts, retired types, policies with hours)."""
     from windlass.core.admission.case import Facts, open_case
     from windlass.core.admission.decide import judge
-    from windlass.core.admission.traits import with_sharing
+    from windlass.core.admission.traits import usable_sites, with_sharing
     from windlass.core.compiler.compile import Uncompilable, compile_component
     from windlass.core.compiler.local import compile_shape
     from windlass.core.documents.parse import parse_all
@@ -98,7 +98,8 @@ def _manifest(
         ) from None
     made = {"component": item.value.path, "target": target, "site": where}
     if target == "local":
-        return {**made, "manifest": compiled.manifests, "shape": msgspec.to_builtins(compile_shape(case))}
+        shape = compile_shape(case, usable_sites(case))
+        return {**made, "manifest": compiled.manifests, "shape": msgspec.to_builtins(shape)}
     return {**made, "manifests": compiled.manifests}
 
 

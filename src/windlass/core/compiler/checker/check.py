@@ -49,11 +49,11 @@ def _unquoted(work: Work, target: str, manifests: Any) -> Any:
 
 def _secrets(tree: Any, clear: frozenset[str]) -> Iterator[Breach]:
     """Anywhere, also inside longer text and as base64, the way ConfigMaps hold bytes."""
+    if not clear and not _OUR_KEYS.search(str(tree)):  # one look, where there is nothing to find
+        return
     values = {value for value in clear if value}
     encoded = {base64.b64encode(value.encode("utf-8", "surrogatepass")).decode() for value in values}
     inside = [value for value in values | encoded if len(value) >= _SHORT]
-    if not values and not _OUR_KEYS.search(str(tree)):  # one look, where there is nothing to find
-        return
     for path, text in _texts(tree, ()):
         if text in values or any(value in text for value in inside):
             yield breach("secret", path, "text that holds the value of a secret", "a reference to it")
