@@ -105,7 +105,7 @@ async def rerun(plane: ControlPlane, scope: Scope, order: Order) -> api.Componen
             return _decode(kept.body)
         row = await _expected(tx, order)
         again = Submission(stored_intent(row), order.request_id, rerun=True, trace=order.trace)
-        result = await submit_in(tx, plane, again)
+        result = await submit_in(tx, plane, again, row)
         decided.append(result.decision)
         refused = result.outcome == "rejected"
         shown = result if refused else await views.seen(tx, plane, order.path)

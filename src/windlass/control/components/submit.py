@@ -1,7 +1,7 @@
 """Submit: from a parsed intent to a stored decision and a waiting workload. The narrative.
 
-    1. replay      the same request again gets the same answer
-    2. load        what is there, and the facts the rules need
+    1. look        what is there; the same request again gets the same answer
+    2. load        the run that is there, and the facts the rules need
     3. decide      core/admission: pure, every reason at once
     4. compare     unchanged? a live run that may not change so?
     5. write       decision, component, workload, budget hold, audit, event: one transaction
@@ -22,7 +22,7 @@ from windlass.control.components.facts import load_facts
 from windlass.control.components.hops import Hops
 from windlass.control.components.wire import decision_wire
 from windlass.control.db import components, events, ledger, workloads
-from windlass.control.db.idempotency import Answer, Once, keep, replay
+from windlass.control.db.idempotency import Answer, Once, keep
 from windlass.control.db.port import Row, Tx
 from windlass.control.db.workloads import WorkloadRecord
 from windlass.control.identity.scopes import Scope
@@ -63,10 +63,10 @@ async def submit(plane: ControlPlane, scope: Scope, submission: Submission) -> a
     """One intent, one transaction, one decision."""
 
     async def unit(tx: Tx) -> api.Result:
-        replayed = await replay(tx, submission.once)
-        if replayed is not None:
-            return msgspec.json.decode(replayed.body, type=api.Result)
-        result = await submit_in(tx, plane, submission)
+        existing, kept = await components.find_or_replay(tx, *_place(submission.intent), submission.once)
+        if kept is not None:
+            return msgspec.json.decode(kept.body, type=api.Result)
+        result = await submit_in(tx, plane, submission, existing)
         status = 422 if result.outcome == "rejected" else 200
         body = msgspec.json.encode(result).decode()
         await keep(tx, submission.once, Answer(status, body), plane.clock())
@@ -88,10 +88,9 @@ def count_decision(decision: api.Decision | None) -> None:
         REFUSALS.labels("policy" if rule.startswith("policy.") else rule).inc()
 
 
-async def submit_in(tx: Tx, plane: ControlPlane, submission: Submission) -> api.Result:
+async def submit_in(tx: Tx, plane: ControlPlane, submission: Submission, existing: Row | None) -> api.Result:
     """Steps 2 to 5, in the caller's transaction."""
     now, catalog, intent = plane.clock(), plane.catalog.current, submission.intent
-    existing = await components.find(tx, intent.project, intent.spec.env, intent.name)
     run = await _current_run(tx, existing)
     version = _version(existing)
     check_version(intent.path, version, submission.expected_version)
@@ -129,7 +128,7 @@ async def foresee(
     submission = Submission(intent, "")
 
     async def load(tx: Tx) -> tuple[Decided, Outcome, str]:
-        existing = await components.find(tx, intent.project, intent.spec.env, intent.name)
+        existing = await components.find(tx, *_place(intent))
         run = await _current_run(tx, existing)
         check_version(intent.path, _version(existing), expected_version)
         facts = await load_facts(tx, plane, intent, catalog, now)
@@ -146,6 +145,10 @@ async def foresee(
     decided, outcome, message = await plane.store.read(scope, load)
     decision = _decision(plane.ids("plan"), submission, decided, catalog, scope.actor, now)
     return Foreseen(decided, decision, outcome, message)
+
+
+def _place(intent: Intent) -> tuple[str, str, str]:
+    return intent.project, intent.spec.env, intent.name
 
 
 def canonical_body(intent: Intent) -> str:
@@ -285,8 +288,7 @@ async def _put_component(
     """A rejected change of something that ran before leaves it as it was."""
     assert decided.tenant is not None
     if existing is None:
-        path = (intent.project, intent.spec.env, intent.name)
-        await components.insert(tx, component, decided.tenant, path, now, decision, workload, body)
+        await components.insert(tx, component, decided.tenant, _place(intent), now, decision, workload, body)
         return 1
     version = int(existing["version"])
     if workload is None and existing["workload"] is not None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from windlass.control.db.idempotency import Answer, Once, answered
 from windlass.control.db.narrow import Place, narrowed, own_row
 from windlass.control.db.port import Row, Tx
 from windlass.core.units import Ms
 
 _BY_PATH = "SELECT * FROM components WHERE project = $1 AND env = $2 AND name = $3"
+_BY_PATH_AND_KEY = (
+    "SELECT c.*, k.hash, k.status, k.answer FROM (SELECT 1 AS one) AS look"
+    " LEFT JOIN idempotency k ON k.principal = $1 AND k.key = $2"
+    " LEFT JOIN components c ON c.project = $3 AND c.env = $4 AND c.name = $5"
+)
 _INSERT = (
     "INSERT INTO components (id, tenant, project, env, name, version, created_ms, decision, workload, body)"
     " VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9)"
@@ -48,6 +54,19 @@ class Chosen:
 
 async def find(tx: Tx, project: str, env: str, name: str) -> Row | None:
     return await own_row(tx, _BY_PATH, project, env, name)
+
+
+async def find_or_replay(
+    tx: Tx, project: str, env: str, name: str, once: Once | None
+) -> tuple[Row | None, Answer | None]:
+    """The component, and what the same request was answered before: one look for both."""
+    if once is None:
+        return await find(tx, project, env, name), None
+    asked = (once.principal, once.key, project, env, name)
+    row = await own_row(tx, _BY_PATH_AND_KEY, *asked, column="c.tenant")
+    assert row is not None, "there is always a row to join to"
+    answer = await answered(tx, once, row if row["hash"] is not None else None)
+    return row if row["id"] is not None else None, answer
 
 
 async def find_with_workload(tx: Tx, project: str, env: str, name: str) -> Row | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from windlass.control.db.port import Tx
+from windlass.control.db.port import Row, Tx
 from windlass.core.errors import Conflict
 from windlass.core.units import Ms
 
@@ -50,7 +50,11 @@ class Answer:
 async def replay(tx: Tx, once: Once | None) -> Answer | None:
     if once is None:
         return None
-    row = await tx.row(_FIND, once.principal, once.key)
+    return await answered(tx, once, await tx.row(_FIND, once.principal, once.key))
+
+
+async def answered(tx: Tx, once: Once, row: Row | None) -> Answer | None:
+    """What the request was answered before, by the row that its key has."""
     if row is None:
         return None
     if row["hash"] != once.hash:

@@ -28,6 +28,7 @@ FROZEN_S = 3
 LOCK_TIMEOUT = "15s"
 _LIMITS = {
     "application_name": "windlass",
+    "default_transaction_isolation": "read committed",  # a statement sees what was there when its turn came
     "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
     "statement_timeout": "30s",
     "lock_timeout": LOCK_TIMEOUT,
@@ -82,6 +83,8 @@ class Connection(Protocol):
     def terminate(self) -> None: ...
 
     def is_closed(self) -> bool: ...
+
+    def is_in_transaction(self) -> bool: ...
 
     def get_server_pid(self) -> int: ...
 

@@ -23,6 +23,7 @@ import asyncpg
 from windlass.control.db import port
 from windlass.control.db.pg_connections import (
     AWAY,
+    FROZEN_S,
     NOT_YET,
     OVERTAKEN,
     TURN,
@@ -35,7 +36,7 @@ from windlass.control.db.pg_connections import (
 )
 from windlass.control.db.pg_many import Gathered, arrays, for_many
 from windlass.control.db.pg_migrations import migrate_postgres
-from windlass.control.db.pg_tail import CHANNEL, Tail, event_of
+from windlass.control.db.pg_tail import CHANNEL, PAGE, Tail, event_of
 from windlass.control.db.port import Listener, Row, T, Tx, Work
 from windlass.control.db.turns import Turns
 from windlass.control.db.unit import Numbers, UnitOfWork
@@ -45,11 +46,17 @@ from windlass.core.units import Ms
 from windlass.runtime.logging import warn
 from windlass.runtime.metrics import BATCH_UNITS, COMMIT_SECONDS, COMMITS, STORE_QUEUE
 
-_BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({TURN})"
-NUMBERS_AND_TIME = (
-    "SELECT name, value, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS at_ms FROM counters"
+_TIME = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS at_ms"
+NUMBERS_AND_TIME = f"SELECT name, value, {_TIME} FROM counters"
+_TURN = (
+    "WITH turn AS MATERIALIZED ("
+    f"SELECT set_config('idle_in_transaction_session_timeout', '{FROZEN_S}s', true),"
+    f" pg_advisory_xact_lock({TURN}))"
+    f" SELECT name, value, {_TIME} FROM turn, counters FOR NO KEY UPDATE OF counters"
 )
-_EVENTS = "SELECT * FROM events WHERE id > $1 ORDER BY id LIMIT 1000"
+"""Waits for our turn and reads the numbers, in one message. A statement sees what was there when it began,
+so before it waited; but rows it locks it reads as they are by then."""
+_EVENTS = f"SELECT * FROM events WHERE id > $1 ORDER BY id LIMIT {PAGE}"
 _EVENT = "SELECT * FROM events WHERE id = $1"
 _BATCH = 64  # enough that a burst shares a turn, few enough that others get theirs soon
 _READERS = 8
@@ -278,9 +285,9 @@ class PostgresStore:
             raise
         return numbers.values["event"] > after
 
-    async def _numbers(self, connection: Connection) -> tuple[Numbers, Ms]:
+    async def _numbers(self, connection: Connection, statement: str = NUMBERS_AND_TIME) -> tuple[Numbers, Ms]:
         asked, seen = monotonic(), self._tail.seen
-        rows = await connection.fetch(NUMBERS_AND_TIME)
+        rows = await connection.fetch(statement)
         answered, numbers = monotonic(), Numbers(rows)
         self._heard = answered
         if numbers.values["event"] < seen:
@@ -322,8 +329,7 @@ class PostgresStore:
         batch: list[_Pending] = []
         committing = False
         try:
-            connection = await self._begun()
-            numbers, at = await self._numbers(connection)
+            connection, numbers, at = await self._begun()
             gathered = Gathered()
             for prepare in self._prepare:
                 await prepare(PgTx(connection, _STORE, numbers, at, gathered))
@@ -405,13 +411,13 @@ class PostgresStore:
         self._pending.clear()
         return waiting
 
-    async def _begun(self) -> Connection:
+    async def _begun(self) -> tuple[Connection, Numbers, Ms]:
         """Our turn. A connection that was idle while the server went away, or forgot about it, fails
         here, where nothing was asked of it yet: then a new one gets the chance it deserves."""
         was_idle = self._writer is not None
         connection = await self._writer_connection()
         try:
-            await connection.execute(_BEGIN)
+            return connection, *await self._numbers(connection, _TURN)
         except asyncpg.QueryCanceledError:
             raise
         except AWAY:
@@ -419,15 +425,18 @@ class PostgresStore:
             if not was_idle:
                 raise
             connection = await self._writer_connection()
-            await connection.execute(_BEGIN)
-        return connection
+            return connection, *await self._numbers(connection, _TURN)
 
     async def _writer_connection(self) -> Connection:
+        """In a transaction that has begun, mostly with the end of the last: it holds nothing, so it may wait
+        for as long as it likes. Who has the turn may not (`_TURN`)."""
         if self._writer is None or self._writer.is_closed():
             self._readers.drop()  # they are as old as the one that broke
-            self._writer = await connect(self._url)
+            self._writer = await connect(self._url, idle_in_transaction_session_timeout="0")
             await self._same_past(self._writer)
             self._tail.moved(self._writer.get_server_pid())
+        if not self._writer.is_in_transaction():
+            await self._writer.execute("BEGIN")
         return self._writer
 
     async def _rolled_back(self) -> bool:
@@ -458,11 +467,11 @@ def _ending(numbers: Numbers) -> str:
     """The last words of a transaction in one message: its numbers, a hint to the others, COMMIT."""
     changed = numbers.changed()
     if not changed:
-        return "COMMIT"
+        return "COMMIT; BEGIN"
     # Names and values are our own: names from the schema, values integers.
     cases = " ".join(f"WHEN '{name}' THEN {value:d}" for name, value in changed.items())
     names = ", ".join(f"'{name}'" for name in changed)
     update = f"UPDATE counters SET value = CASE name {cases} END WHERE name IN ({names})"
     # No limit of the server's on COMMIT itself: one that waits for a synchronous standby would be called
     # done when its time is up, although a failover could still lose it (see `commit`).
-    return f"{update}; NOTIFY {CHANNEL}; SET LOCAL statement_timeout = 0; COMMIT"
+    return f"{update}; NOTIFY {CHANNEL}; SET LOCAL statement_timeout = 0; COMMIT; BEGIN"

@@ -21,11 +21,13 @@ _KEPT_MS = 2_000
 
 @dataclass(slots=True)
 class _Outlook:
-    """Of one class: who starts when near the front, and how many milliseconds a place costs behind it."""
+    """Of one class: who starts when near the front, and how many milliseconds a place costs behind it, once
+    somebody there was asked about; None where nothing is known that would make room."""
 
     made: Ms
     front: Mapping[str, Ms | None]
     places: Mapping[str, Position]
+    asked: bool = False
     pace: int | None = None
 
 
@@ -45,12 +47,11 @@ class Forecast:
         outlook = self._outlook(state, workload.shape.gpu_class, now)
         if id in outlook.front:
             return outlook.front[id]
-        if outlook.pace is None:
+        if not outlook.asked:
             guess = estimate(state, id, now)
-            if guess is None:
-                return None
-            outlook.pace = (guess.starts - now) // max(1, ahead)
-        return Ms(now + outlook.pace * ahead)
+            outlook.asked = True
+            outlook.pace = (guess.starts - now) // max(1, ahead) if guess is not None else None
+        return Ms(now + outlook.pace * ahead) if outlook.pace is not None else None
 
     def listed(self, id: str) -> tuple[Position | None, Ms | None]:
         """Its place and start as a list shows them: at the price of a look-up, so only of those near the

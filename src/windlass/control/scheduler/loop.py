@@ -65,7 +65,7 @@ from windlass.runtime.tracing import OFF, Span, Tracer, now_ns
 
 _PAGE = 1000
 _RETRY_S = 1.0
-_GATHER_S = 0.005  # a burst of submits is one cycle; nobody notices 5 ms
+_GATHER_S, _APART_S = 0.005, 0.02  # a burst of submits is one cycle; nobody notices so little
 _FORETOLD, _KEEP_MS = 20, 10_000  # so many first estimates are kept of so long: a replay each time
 _OPTIONS = Options(growth=False)  # a site starts a gang as a whole; it cannot add workers to it
 _FEED_PREFIXES = ("workload.", "component.", "site.", "catalog.")
@@ -341,7 +341,8 @@ class Scheduler:
                 self._wake.set()
 
     async def _sleep(self) -> None:
-        now = self._clock()
+        time = asyncio.get_running_loop().time
+        now, turned = self._clock(), time()
         wake = wake_at(self.state) if self._led_under is not None else None
         keep = Ms(self._foretold_kept + _KEEP_MS) if self._foretold else None
         looks = [at for at in (wake, self._quotas_until, keep) if at is not None]
@@ -351,7 +352,7 @@ class Scheduler:
                 await self._wake.wait()
         except TimeoutError:
             return
-        await asyncio.sleep(_GATHER_S)
+        await asyncio.sleep(max(_GATHER_S, turned + _APART_S - time()))
 
 
 def moved_on(id: str) -> Conflict:
