@@ -137,10 +137,10 @@ def judge(case: Case) -> tuple[Reason, ...]:
     for rule in RULES:
         if failed and not failed.isdisjoint(rule.needs):
             continue
-        before = len(reasons)
-        reasons += rule.check(case)
-        if rule.decides and len(reasons) > before:
-            failed.add(rule.code)
+        for reason in rule.check(case):
+            reasons.append(reason)
+            if rule.decides:
+                failed.add(rule.code)
     return tuple(reasons)
 
 
