@@ -5,64 +5,90 @@ is offered to it and it accepts whatever fits. Work belongs where that value fal
 nobody else could have used. Asking only whether one more task fits, as measures of fragmentation do, misses
 that a node runs out of CPU and of whole GPUs together.
 
-Everything here is remembered: values by what is left of a node, sequences by what its GPUs can take at all.
+Everything here is remembered: values by what is left of a node, sequences by what its GPUs can take at all,
+and what came of each sequence by what makes a difference to it (see `offering.py`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
-from windlass.core.scheduling.gpus import CUT_LANE, GpuState, GpuStates, Lanes, Need, lanes_of, take_parts
+from windlass.core.scheduling.gpus import CUT_LANE, GpuState, GpuStates, Lanes, Need, lanes_of
 from windlass.core.scheduling.mix import Mix, Offer
+from windlass.core.scheduling.offering import Offering, Outcome, Step, gaps_of
 from windlass.core.units import GPU
 
 CPU_STEP, MEMORY_STEP = 1000, 4096
 """Values are worked out for CPU and memory rounded down to these: more nodes are alike."""
-MAX_VALUES = 300_000
-
-_Step = tuple[int, int, int, int, int, Need]
-"""An offer: CPU, memory, thousandths of GPU, whole GPUs (or 0), the lane of its one share (or -1), its
-need."""
+MAX_REMEMBERED = 400_000
+"""Values and outcomes; beyond, all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class _AtSite:
-    """What is offered at one site: each different offer once with the number of its need, and sequences of
-    those. More CPU or memory than the `most` of any sequence makes no difference."""
+    """What is offered at one site: the numbers of its needs, and sequences of offers by number. More CPU or
+    memory than the `most` of any sequence makes no difference. Sites with the same offers share one."""
 
-    steps: list[_Step]
+    number: int
     needs: list[int]
     sequences: list[tuple[int, ...]]
     most_cpu: int
     most_memory: int
 
 
+_Offered = tuple[Offering, tuple[int, ...], list[Outcome], int]
+"""A sequence, the gaps as far as they matter to it, its outcomes with those, and how often it was drawn."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """What GPUs left in one way can take at all: sequences, and how many of those drawn are the same after
-    leaving out what cannot fit. With less GPU or CPU than the least, no offer fits any more. `lane` is the
-    one way in which these GPUs are shared and will be; -1: several."""
+    """GPUs left in one way, as far as that matters, and the values of nodes with those, by CPU and memory.
+    `lanes` where the GPUs are not, or will not be, shared in one way."""
 
-    lanes: Lanes
-    lane: int
-    sequences: list[tuple[list[_Step], int]]
-    least_gpu: int
-    least_cpu: int
+    lanes: Lanes | None
+    whole: int
+    offerings: list[_Offered]
+    values: dict[tuple[int, int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Possible:
+    """What some GPUs can take at all: sequences, and how many of those drawn are the same after leaving out
+    what cannot fit. `ways` are the lanes of shares among them (-1: several shares, or MIG), and `sums` what
+    shares of one sequence can add up to."""
+
+    offerings: list[tuple[Offering, int]]
+    ways: frozenset[int]
+    sums: int
+    fitting: dict[tuple[int, tuple[int, ...]], _Fitting]
 
 
 class FillValue:
     """For one class and one version of its mix."""
 
     def __init__(self, table: GpuStates, mix: Mix, largest: int) -> None:
-        self.table = table
         self.mix_version = mix.version
         self.largest = largest
-        self.drawn = mix.draw(largest)
+        offers: dict[Offer, int] = {}
+        self._drawn = [
+            tuple([offers.setdefault(offer, len(offers)) for offer in sequence])
+            for sequence in mix.draw(largest)
+        ]
+        self._offers = list(offers)
+        self._needs = [table.number(offer.need) for offer in offers]
+        self._steps = [_step(offer) for offer in offers]
         self._sites: dict[str, _AtSite] = {}
-        self._fitting: dict[tuple[int, str], _Fitting] = {}
-        self._values: dict[tuple[int, int, int, str], float] = {}
+        self._alike: dict[tuple[bool, ...], _AtSite] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._fitting: dict[tuple[int, int], _Fitting] = {}
+        self._possible: dict[tuple[int, tuple[int, ...]], _Possible] = {}
+        self._offerings: dict[tuple[int, ...], Offering] = {}
+        self._remembered = 0
 
     def drop(self, gpus: GpuState, cpu: int, memory: int, site: str, ask: tuple[int, int, int]) -> float:
         """How much the value falls when a node gives what is asked for; it fits."""
@@ -81,153 +107,118 @@ class FillValue:
         there = self._sites.get(site) or self._compile(site)
         cpu = min(cpu, there.most_cpu) // CPU_STEP * CPU_STEP
         memory = min(memory, there.most_memory) // MEMORY_STEP * MEMORY_STEP
-        key = (gpus.number, cpu, memory, site)
-        known = self._values.get(key)
+        fitting = self._fitting.get((gpus.number, there.number)) or self._fit(gpus, there)
+        known = fitting.values.get((cpu, memory))
         if known is None:
-            if len(self._values) > MAX_VALUES:
-                self._values.clear()
-                self._fitting.clear()
-            known = self._values[key] = self._filled(gpus, cpu, memory, site)
+            known = fitting.values[cpu, memory] = self._filled(fitting, cpu, memory)
+            self._remembered += 1
+            if self._remembered > MAX_REMEMBERED:
+                self._forget()
         return known
 
-    def _filled(self, gpus: GpuState, cpu: int, memory: int, site: str) -> float:
-        fitting = self._fitting.get((gpus.number, site))
-        if fitting is None:
-            fitting = self._fitting[gpus.number, site] = _that_fit(gpus, self._sites[site])
+    def _filled(self, fitting: _Fitting, cpu: int, memory: int) -> float:
         total = 0
-        give = _given if fitting.lane >= 0 else _given_in_lanes
-        for sequence, times in fitting.sequences:
-            total += times * give(fitting, cpu, memory, sequence)
-        return total / len(self.drawn) if total else 0.0
+        for offering, gaps, outcomes, times in fitting.offerings:
+            for known in outcomes:
+                if known[1] <= cpu < known[2] and known[3] <= memory < known[4]:
+                    break
+            else:
+                if fitting.lanes is None:
+                    known = offering.offered(fitting.whole, gaps, cpu, memory)
+                else:
+                    known = offering.offered_in_lanes(fitting.lanes, cpu, memory)
+                outcomes.append(known)
+                self._remembered += 1
+            total += times * known[0]
+        return total / len(self._drawn) if total else 0.0
+
+    def _fit(self, gpus: GpuState, there: _AtSite) -> _Fitting:
+        lanes = lanes_of(gpus.codes)
+        fits = tuple([need for need in there.needs if _takes(lanes, gpus, need)])
+        possible = self._possible.get((there.number, fits))
+        if possible is None:
+            possible = self._possible[there.number, fits] = self._that_fit(frozenset(fits), there)
+        ways = possible.ways | {lane for lane, shared in enumerate(lanes.shared) if shared}
+        if len(ways) > 1 or CUT_LANE in ways or -1 in ways:
+            own: list[_Offered] = [(offering, (), [], times) for offering, times in possible.offerings]
+            fitting = _Fitting(lanes, lanes.whole, own, {})
+        else:
+            fitting = _in_one_way(possible, lanes.whole, lanes.shared[min(ways, default=0)])
+        self._fitting[gpus.number, there.number] = fitting
+        return fitting
+
+    def _that_fit(self, fits: frozenset[int], there: _AtSite) -> _Possible:
+        """What does not fit now will not fit later, and work without GPUs counts for what comes after it."""
+        steps = self._steps
+        fit = [need in fits for need in self._needs]
+        alike: dict[tuple[int, ...], int] = {}
+        for sequence in there.sequences:
+            kept = tuple([at for at in sequence if fit[at]])
+            while kept and not steps[kept[-1]][2]:
+                kept = kept[:-1]
+            if kept:
+                alike[kept] = alike.get(kept, 0) + 1
+        asked = {at for kept in alike for at in kept}
+        ways = {_way(self._offers[at].need) for at in asked if steps[at][2] and not steps[at][3]}
+        offerings = [(self._offering(kept), times) for kept, times in alike.items()]
+        sums = reduce(or_, [offering.sums for offering, _ in offerings], 1)
+        return _Possible(offerings, frozenset(ways), sums, {})
+
+    def _offering(self, kept: tuple[int, ...]) -> Offering:
+        known = self._offerings.get(kept)
+        if known is None:
+            steps = [self._steps[at] for at in kept]
+            known = self._offerings[kept] = Offering(steps, [self._offers[at].need for at in kept])
+        return known
 
     def _compile(self, site: str) -> _AtSite:
-        steps: dict[Offer, int] = {}
-        sequences = [
-            tuple(
-                steps.setdefault(offer, len(steps))
-                for offer in sequence
-                if not offer.sites or site in offer.sites
+        allowed = tuple([not offer.sites or site in offer.sites for offer in self._offers])
+        there = self._alike.get(allowed)
+        if there is None:
+            sequences = [tuple([at for at in sequence if allowed[at]]) for sequence in self._drawn]
+            there = self._alike[allowed] = _AtSite(
+                len(self._alike),
+                list(dict.fromkeys(need for need, may in zip(self._needs, allowed, strict=True) if may)),
+                sequences,
+                _most(sequences, [step[0] for step in self._steps], CPU_STEP),
+                _most(sequences, [step[1] for step in self._steps], MEMORY_STEP),
             )
-            for sequence in self.drawn
-        ]
-        compiled = [_step(offer) for offer in steps]
-        there = self._sites[site] = _AtSite(
-            compiled,
-            [self.table.number(offer.need) for offer in steps],
-            sequences,
-            _most(sequences, [step[0] for step in compiled], CPU_STEP),
-            _most(sequences, [step[1] for step in compiled], MEMORY_STEP),
-        )
+        self._sites[site] = there
         return there
 
 
-def _that_fit(gpus: GpuState, there: _AtSite) -> _Fitting:
-    """What does not fit now will not fit later, and work without GPUs counts for what comes after it."""
-    steps = there.steps
-    fits = [gpus[need] is not None for need in there.needs]
-    alike: dict[tuple[int, ...], int] = {}
-    for sequence in there.sequences:
-        kept = tuple([at for at in sequence if fits[at]])
-        while kept and not steps[kept[-1]][2]:
-            kept = kept[:-1]
-        if kept:
-            alike[kept] = alike.get(kept, 0) + 1
-    asking = [steps[at] for at in {at for kept in alike for at in kept} if steps[at][2]]
-    lanes = lanes_of(gpus.codes)
-    ways = {lane for lane, shared in enumerate(lanes.shared) if shared}
-    ways |= {step[4] for step in asking if not step[3]}
-    return _Fitting(
-        lanes,
-        -1 if len(ways) > 1 or CUT_LANE in ways else min(ways, default=0),
-        [([steps[at] for at in kept], times) for kept, times in alike.items()],
-        min((step[2] for step in asking), default=0),
-        min((step[0] for step in asking), default=0),
-    )
+def _in_one_way(possible: _Possible, whole: int, shared: Sequence[int]) -> _Fitting:
+    key = whole, gaps_of(shared, possible.sums)
+    known = possible.fitting.get(key)
+    if known is None:
+        offerings = []
+        for offering, times in possible.offerings:
+            gaps = gaps_of(key[1], offering.sums)
+            offerings.append((offering, gaps, offering.outcomes.setdefault((whole, gaps), []), times))
+        known = possible.fitting[key] = _Fitting(None, whole, offerings, {})
+    return known
 
 
-def _given(fitting: _Fitting, cpu: int, memory: int, sequence: Iterable[_Step]) -> int:
-    """How much GPU a node gives when a sequence is offered to it: the innermost loop of placement, for GPUs
-    that are shared in one way at most."""
-    whole = fitting.lanes.whole
-    shared = list(fitting.lanes.shared[fitting.lane])
-    least_cpu = fitting.least_cpu
-    given = 0
-    rest_of_them = iter(sequence)
-    if whole:
-        for asked_cpu, asked_memory, amount, gpus, _, _ in rest_of_them:
-            if asked_cpu > cpu or gpus > whole or asked_memory > memory:
-                continue
-            if gpus:
-                whole -= gpus
-            elif amount:
-                at = bisect_left(shared, amount)
-                if at < len(shared):
-                    rest = shared.pop(at) - amount
-                else:
-                    whole -= 1
-                    rest = GPU - amount
-                if rest:
-                    insort(shared, rest)
-            given += amount
-            cpu -= asked_cpu
-            memory -= asked_memory
-            if not whole or cpu < least_cpu:
-                break
-    if not shared or cpu < least_cpu:
-        return given
-    return given + _given_of_shared(shared, fitting, cpu, memory, rest_of_them)
+def _takes(lanes: Lanes, gpus: GpuState, number: int) -> bool:
+    """Whether a need fits; for most, without working out what would be left."""
+    need = gpus.table.needs[number]
+    if need.profile is not None or (len(need.parts) > 1 and need.parts[-1] < GPU):
+        return gpus[number] is not None
+    if not need.parts or lanes.whole >= len(need.parts):
+        return True
+    shared = lanes.shared[need.lane]
+    return bool(shared) and len(need.parts) == 1 and shared[-1] >= need.parts[0]
 
 
-def _given_of_shared(
-    shared: list[int], fitting: _Fitting, cpu: int, memory: int, sequence: Iterable[_Step]
-) -> int:
-    """With what is left of GPUs in use, and no other."""
-    least_cpu, least_gpu = fitting.least_cpu, fitting.least_gpu
-    given, largest = 0, shared[-1]
-    if largest < least_gpu:
-        return 0
-    for asked_cpu, asked_memory, amount, _, _, _ in sequence:
-        if amount > largest or asked_cpu > cpu or asked_memory > memory:
-            continue
-        cpu -= asked_cpu
-        memory -= asked_memory
-        if amount:
-            given += amount
-            rest = shared.pop(bisect_left(shared, amount)) - amount
-            if rest >= least_gpu:
-                insort(shared, rest)
-            largest = shared[-1] if shared else 0
-            if largest < least_gpu or cpu < least_cpu:
-                break
-    return given
-
-
-def _given_in_lanes(fitting: _Fitting, cpu: int, memory: int, sequence: Iterable[_Step]) -> int:
-    """The same for GPUs shared in several ways, cut by MIG, or of which one worker takes several shares."""
-    whole = fitting.lanes.whole
-    lanes = [*map(list, fitting.lanes.shared)]
-    given = 0
-    for asked_cpu, asked_memory, amount, gpus, _, need in sequence:
-        if asked_cpu > cpu or asked_memory > memory or gpus > whole:
-            continue
-        if gpus:
-            whole -= gpus
-        elif amount:
-            after = take_parts(lanes, whole, need)
-            if after is None:
-                continue
-            whole = after
-        cpu -= asked_cpu
-        memory -= asked_memory
-        given += amount
-    return given
-
-
-def _step(offer: Offer) -> _Step:
+def _step(offer: Offer) -> Step:
     need = offer.need
     whole = len(need.parts) if need.parts and need.parts[-1] >= GPU else 0
-    lane = need.lane if len(need.parts) == 1 and not whole and need.profile is None else -1
-    return offer.cpu_milli, offer.memory_mib, need.amount, whole, lane, need
+    return offer.cpu_milli, offer.memory_mib, need.amount, whole
+
+
+def _way(need: Need) -> int:
+    """The lane of one share."""
+    return need.lane if len(need.parts) == 1 and need.profile is None else -1
 
 
 def _most(sequences: Sequence[Sequence[int]], asked: Sequence[int], step: int) -> int:
