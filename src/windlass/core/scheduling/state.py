@@ -311,9 +311,10 @@ class State:
         if id in self.moving:
             yield self.moving[id].target
 
-    def ready_gpus(self, gpu_class: str) -> int:
-        """How many GPUs of a class are on nodes that are ready."""
-        return sum(ready for ready, _ in self._sizes(gpu_class).values())
+    def ready_gpus(self, gpu_class: str, sites: Collection[str] = ()) -> int:
+        """How many GPUs of a class are on nodes that are ready, at these sites (none named: at all)."""
+        sizes = self._sizes(gpu_class)
+        return sum(ready for site, (ready, _) in sizes.items() if not sites or site in sites)
 
     def unready_gpus(self, gpu_class: str, sites: Collection[str]) -> int:
         """How many are on nodes that are not, at these sites (none named: at all)."""
