@@ -135,3 +135,47 @@ def test_a_gap_beside_what_is_kept_apart_is_no_gap(wish: Doc) -> None:
     assert said["admitted"] == []
     assert waits(said, "high")["estimatedStart"] == 100
     assert waits(said, "low")["causes"] == ["priority"]
+
+
+def test_what_a_lender_leaves_of_a_victim_goes_to_who_is_next() -> None:
+    """`back` sends all of `loan` away and uses one of its eight; `high` was tried before, `low` comes after."""
+    loan = work("loan", gpus=8, priority=1, running=runs(-5, ("n1", list(range(8)))))
+    works = [
+        loan,
+        work("high", gpus=4, priority=1),
+        work("back", "b", gpus=1),
+        work("low", gpus=4),
+    ]
+    said = answer([node("n1")], [quota("a", 4), quota("b", 4)], works)
+    assert [entry["workload"] for entry in said["admitted"]] == ["back", "high"]
+    assert "low" in [entry["workload"] for entry in said["waiting"]]
+
+
+def test_taking_back_does_not_pass_who_is_ahead_in_the_same_queue() -> None:
+    """`second` may send `loan` away, and `first`, which is to start at 10, would have to wait for it."""
+    works = [
+        work("busy", "c", gpus=3, expectedDuration=10, running=runs(0, ("n1", [0, 1, 2]))),
+        work("loan", "b", gpus=1, expectedDuration=5, running=runs(0, ("n1", [3]))),
+        work("first", gpus=4, priority=1, preempts=False),
+        work("second", gpus=1, expectedDuration=1000),
+    ]
+    quotas = [quota("a", 2), quota("b", 0), quota("c", 3), quota("d", 4)]
+    said = answer([node("n1", 4)], quotas, works)
+    assert (said["admitted"], said["preempted"]) == ([], [])
+    assert waits(said, "first")["estimatedStart"] == 10
+    alone = answer([node("n1", 4)], quotas, [it for it in works if it["name"] != "first"])
+    assert [(it["workload"], it["reason"]) for it in alone["preempted"]] == [("loan", "reclaim")]
+
+
+def test_a_minimum_runtime_protects_only_what_has_begun() -> None:
+    """Of the two that start now in `a`, `low` borrows: it waits when `b` wants what is its own, not `high`."""
+    works = [
+        work("high", gpus=1, priority=5),
+        work("low", gpus=4, priority=1, minRuntime=30),
+        work("back", "b", gpus=2),
+    ]
+    said = answer([node("n1", 6)], [quota("a", 2), quota("b", 4)], works)
+    assert sorted(entry["workload"] for entry in said["admitted"]) == ["back", "high"]
+    begun = [{**it, "running": runs(-5, ("n1", [1, 2, 3, 4]))} if it["name"] == "low" else it for it in works]
+    said = answer([node("n1", 6)], [quota("a", 2), quota("b", 4)], begun)
+    assert "low" not in [entry["workload"] for entry in said["preempted"]]

@@ -54,8 +54,6 @@ def with_raises(world: Doc, name: str, less: int = 0) -> Doc | None:
         if entry is None:
             return None
         entry[step.limit] = round(entry.get(step.limit, 0) + by, 3)
-        if step.limit == "guaranteed" and "max" in entry:
-            entry["max"] = round(max(entry["max"], entry["guaranteed"]), 3)
     return changed
 
 
@@ -132,3 +130,13 @@ def test_a_raise_is_no_larger_than_what_is_missing_where_a_sibling_has_gone_beyo
         ("max", 1000),
         ("guaranteed", 1000),
     }
+
+
+def test_a_guarantee_is_not_raised_above_its_ceiling_alone() -> None:
+    """Such a quota would be refused: the raise that is named has to be one that can be made."""
+    world = World(TWO_NODES, (quota("a", None, 8, 8), quota("b", None, 4)))
+    world.adopt("loan", shape("b", 6, min_runtime=1000), on(("n1", (0, 1, 2, 3, 4, 5))))
+    assert [(step.limit, step.by) for step in raises(world.state, shape("a", 8))] == [
+        ("max", 2000),
+        ("guaranteed", 2000),
+    ]

@@ -302,3 +302,49 @@ def test_every_fault_of_a_quota_tree_is_told_at_once() -> None:
         "quotas[1].parent makes y its own ancestor",
         "quotas[3].parent names nowhere, which is in no quota",
     ]
+
+
+def test_a_label_that_no_node_has_is_never_there() -> None:
+    nodes = [node("n1", labels={"rack": "r1"}), node("n2", state="down"), node("n3", site="ber1")]
+    asks = work("gang", workers=2, topology={"level": "zone", "mode": "required"})
+    told = answer(nodes, [quota("a", 24)], [asks])
+    assert (waits(told, "gang")["causes"], waits(told, "gang")["ahead"]) == (["fragmentation"], None)
+    assert "no node of h has a label zone" in waits(told, "gang")["message"]
+    assert "never" in waits(told, "gang")["message"]
+    down = [*nodes, node("n4", labels={"zone": "z1"}, state="down")]
+    assert waits(answer(down, [quota("a", 24)], [asks]), "gang")["ahead"] == 0, "that node may come back"
+    prefers = {**asks, "topology": {"level": "zone"}}
+    assert len(where(answer(nodes, [quota("a", 24)], [prefers]), "gang")) == 2
+
+
+def test_what_is_free_beside_somebody_avoided_is_told() -> None:
+    there = work("there", preemptible=False, running=runs(-5, ("n1", [0])))
+    told = answer([node("n1")], [quota("a", 16)], [there, work("shy", gpus=2, avoid=["there"])])
+    assert waits(told, "shy")["causes"] == ["capacity"]
+    assert waits(told, "shy")["message"] == (
+        "It needs 2 GPUs of h; 0 are free on 0 nodes, 7 more beside what it keeps away from."
+    )
+
+
+def test_a_gang_larger_than_the_fleet_waits_for_nodes_and_says_so() -> None:
+    nodes = [node("n1"), node("n2", state="draining")]
+    told = waits(answer(nodes, [quota("a", 100)], [work("giant", gpus=8, workers=3)]), "giant")
+    assert (told["causes"], told["estimatedStart"]) == (["capacity"], None)
+    assert told["message"] == (
+        "It needs 24 GPUs of h; 8 are free on 1 node, 8 on nodes that are not ready; "
+        "there are 16 in all, in use or not."
+    )
+    assert told["remedy"] == (
+        "No end of what runs makes room for it: it starts when nodes are added or become ready."
+    )
+
+
+def test_an_instance_that_does_not_fit_beside_the_others_is_told() -> None:
+    """Three of `1g.20gb` leave four compute slices, and no start for a `3g.40gb`."""
+    there = {"name": "there", "queue": "a", "class": "h100-80g", "migProfile": "1g.20gb", "units": 3}
+    there |= {"priority": 9, "running": runs(-5, ("n1", [0, 0, 0]))}
+    asks = {"name": "asks", "queue": "a", "class": "h100-80g", "migProfile": "3g.40gb"}
+    quotas = [{"name": "a", "gpus": [{"class": "h100-80g", "guaranteed": 8}]}]
+    told = answer([{"name": "n1", "class": "h100-80g", "gpus": 1}], quotas, [there, asks])
+    assert waits(told, "asks")["causes"] == ["fragmentation"]
+    assert "but no 3g.40gb fits beside the instances there" in waits(told, "asks")["message"]

@@ -31,6 +31,7 @@ from windlass.core.scheduling.model import (
     Position,
     QuotasChanged,
     Stopping,
+    Topology,
     Waiting,
     Withdrawn,
 )
@@ -336,3 +337,11 @@ def test_work_in_a_scope_that_is_gone_still_counts_for_the_scope_above_it() -> N
     world.send(QuotasChanged(smaller))
     world.submit("acme-prod", shape("acme/nlp/prod", 8))
     assert world.cause("acme-prod") == "quota"
+
+
+def test_what_could_never_be_together_can_when_a_node_gets_the_label() -> None:
+    world = World((node("n1"), node("n2")), (quota("a", None, 16),))
+    world.submit("gang", shape("a", 1, 2, topology=Topology("zone", "required")))
+    assert position(world.state, "gang") is None
+    world.send(NodesChanged((node("n1", labels={"zone": "z"}), node("n2"))))
+    assert "gang" in world.admitted

@@ -176,12 +176,15 @@ def _reserved(state: State, head: Line, placement: Placement) -> Iterator[None]:
 
 def plan_beside_head(state: State, line: Line, plan: Plan, now: Ms) -> Plan | None:
     """The plan with which `line` may ask others to leave without delaying its head, perhaps with another
-    place than the plan has. None: it waits. A lender that takes back what is its own waits for nobody."""
-    takes_back = plan.victims and all(reason == "reclaim" for _, reason in plan.victims)
-    found = None if takes_back else head_of(state, line, now)
+    place than the plan has. None: it waits. A lender that takes back what is its own waits for nobody but
+    who is ahead in the same queue: theirs is the same right."""
+    found = head_of(state, line, now)
     if found is None:
         return plan
     head, reservation = found
+    takes_back = plan.victims and all(reason == "reclaim" for _, reason in plan.victims)
+    if takes_back and state.pool(head.shape).home is not state.pool(line.shape).home:
+        return plan
     if not state.options.backfill:
         return None
     if _over_before(line.shape, reservation, now):

@@ -150,10 +150,14 @@ def _room_message(state: State, shape: Shape, cause: Cause) -> str:
     if cause == "capacity" and shape.needed <= seen.free and short is not None:
         return f"It needs {short.need} {short.of}; {short.free} are free{_where(shape)}."
     free = f"{format_gpus(seen.free)} are free on {_nodes(seen.nodes)}{_where(shape)}"
+    if seen.shunned:
+        free += f", {format_gpus(seen.shunned)} more beside what it keeps away from"
     if cause == "capacity":
         need = in_words(shape.needed, shape.gpu_class)
         unready = f", {format_gpus(seen.unready)} on nodes that are not ready" if seen.unready else ""
-        return f"It needs {need}; {free}{unready}."
+        too_few = shape.needed > seen.everything
+        in_all = f"; there are {format_gpus(seen.everything)} in all, in use or not" if too_few else ""
+        return f"It needs {need}; {free}{unready}{in_all}."
     each = f"{format_gpus(shape.gpus)} on one node" if shape.gpus else "a node"
     many = f"{shape.fewest} times {each}" if shape.fewest > 1 else each
     host = " with the CPU and memory for it" if shape.cpu_milli or shape.memory_mib else ""
@@ -163,8 +167,15 @@ def _room_message(state: State, shape: Shape, cause: Cause) -> str:
         unit = shape.topology.level if required(shape) and shape.topology else "site"
         found += f"; the best {unit} has room for {seen.workers} of {shape.fewest} workers"
     elif seen.hole >= shape.gpus:
-        found += ", but without the rest of what it needs"
+        found += _lacking_there(shape)
     return f"It needs {many}{host}{together}; {free}; {found}."
+
+
+def _lacking_there(shape: Shape) -> str:
+    """What a hole that is large enough lacks."""
+    if shape.mig_profile is not None:
+        return f", but no {shape.mig_profile} fits beside the instances there"
+    return ", but without the rest of what it needs"
 
 
 def _where(shape: Shape) -> str:

@@ -36,10 +36,10 @@ from windlass.core.scheduling.room import lacks_room
 from windlass.core.scheduling.state import Held, State, expected_end
 from windlass.core.units import MilliGpu, Ms
 
-_ROUNDS = 8
+_ROUNDS = 10
 """Where a look took something back or away (`_take_back`, `_promise`), another one follows, because who
 was tried before it may start now. One look is the rule; what is left after so many waits for the next
-cycle."""
+cycle. The last two go through to the end: whoever can be helped at all has been tried then."""
 
 
 @dataclass(slots=True)
@@ -49,6 +49,11 @@ class _Decisions:
     causes: list[LineCause] = field(default_factory=list)
     grown: dict[str, Grow] = field(default_factory=dict)
     taken_back: int = 0
+
+    @property
+    def made_way(self) -> int:
+        """How many were taken back or asked to leave so far."""
+        return self.taken_back + len(self.preempted)
 
     def outcome(self) -> Outcome:
         grown = tuple(grow for id, grow in self.grown.items() if id not in {one.id for one in self.preempted})
@@ -65,9 +70,10 @@ def cycle(state: State, events: Iterable[Event], now: Ms) -> tuple[State, Outcom
     for more in range(_ROUNDS - 1, -1, -1):
         classes, arrivals = _what_changed(state)
         for gpu_class in classes:
-            _consider_class(state, gpu_class, now, decisions, again=more > 0)
+            _consider_class(state, gpu_class, now, decisions, again=more > 1)
         for line in arrivals:
             _consider_arrival(state, line, now, decisions)
+    state.begin()
     return state, decisions.outcome()
 
 
@@ -157,14 +163,15 @@ def _what_changed(state: State) -> tuple[list[str], list[Line]]:
 
 
 def _consider_class(state: State, gpu_class: str, now: Ms, decisions: _Decisions, *, again: bool) -> None:
-    """Everybody in order, each as long as its line moves; then say why the rest waits. An admission
-    taken back stood in the way of others: if there is `again` a round, all begin anew."""
+    """Everybody in order, each as long as its line moves; then say why the rest waits. Who was taken back or
+    asked to leave stood in the way of others, who come before those still to be tried: if there is `again` a
+    round, all begin anew."""
     state.blocked[gpu_class] = []
     state.reservations.clear()
     for line in state.lines.in_order(gpu_class, state.tree):
-        taken_back = decisions.taken_back
+        made_way = decisions.made_way
         _try_head(state, line, now, decisions)
-        if again and decisions.taken_back > taken_back:
+        if again and decisions.made_way > made_way:
             return
     _grow(state, gpu_class, now, decisions)
     _explain_class(state, gpu_class, now, decisions)
@@ -212,6 +219,7 @@ def _admit(state: State, line: Line, placement: Placement, now: Ms, decisions: _
     borrowed = MilliGpu(state.future_pool(shape).beyond_guarantee(shape.gpus * len(placement.workers)))
     behind, version = heads_before(state, line), state.fleet.version
     held = taken_from(state, line, placement, now)
+    state.not_begun[held.id] = None
     state.hold(held)
     keep_reservations(state, behind, version)
     decisions.admitted.append(Admit(held.id, placement, borrowed))

@@ -40,10 +40,11 @@ def fit(state: State, shape: Shape, gone: Collection[str] = ()) -> Placement | N
 def never(state: State, line: Line) -> Never | None:
     """Why a line can never move. Depends on the quotas and on how the nodes are built, whoever runs on
     them, so it is judged once for each."""
-    known = line.judged_by
-    if known is None or known[0] is not state.tree or known[1] is not state.fleet:
-        line.never = _never(state, line.shape) or _too_large(state, line.shape)
-        line.judged_by = (state.tree, state.fleet)
+    known, now = line.judged_by, (state.tree, state.fleet, state.fleet.relabelled)
+    if known is None or known[0] is not now[0] or known[1:] != now[1:]:
+        shape = line.shape
+        line.never = _never(state, shape) or _too_large(state, shape) or _nowhere_together(state, shape)
+        line.judged_by = now
     return line.never
 
 
@@ -96,6 +97,24 @@ def _too_large(state: State, shape: Shape) -> Never | None:
         "capacity",
         f"One worker needs {lack}; no node{where} is that large, ready or not. "
         "It can never run on the present nodes and holds no position.",
+    )
+
+
+def _nowhere_together(state: State, shape: Shape) -> Never | None:
+    """Workers that must be in one rack need a node that says in which rack it is."""
+    topology = shape.topology
+    sizes = state.fleet.sizes().get(shape.gpu_class, ())
+    sites = {size.site for size in sizes if not shape.sites or size.site in shape.sites}
+    if topology is None or topology.mode != "required" or not sites:
+        return None
+    labels = state.fleet.levels().get(shape.gpu_class, {})
+    if any((site, topology.level) in labels for site in sites):
+        return None
+    where = f" at {', '.join(shape.sites)}" if shape.sites else ""
+    return Never(
+        "capacity",
+        f"It has to be in one {topology.level}; no node of {shape.gpu_class}{where} has a label "
+        f"{topology.level}, ready or not. It can never run on the present nodes and holds no position.",
     )
 
 

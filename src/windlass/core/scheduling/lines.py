@@ -80,7 +80,7 @@ class Line:
         self.lender = False
         self.lacks: tuple[bool, Cause | None] | None = None
         self.never: Never | None = None
-        self.judged_by: tuple[QuotaTree, Fleet] | None = None
+        self.judged_by: tuple[QuotaTree, Fleet, int] | None = None
 
     @property
     def head(self) -> Member:

@@ -230,6 +230,8 @@ class Fleet:
         self.trying = False  # what is given back now will be taken again
         self._versions = count(1)
         self._sizes: dict[str, dict[Size, None]] | None = None
+        self._levels: dict[str, dict[tuple[str, str], None]] | None = None
+        self.relabelled = 0  # grows when labels change
         for rank, node in enumerate(sorted(nodes, key=lambda node: (node.price, node.name))):
             room = self.rooms[node.name] = Room(node, rank)
             of_class = self.classes.get(node.gpu_class)
@@ -272,6 +274,8 @@ class Fleet:
             changed.append((room, node))
         for room, node in changed:
             of_class = self.classes[node.gpu_class]
+            if node.labels != room.node.labels:
+                self._levels, self.relabelled = None, self.relabelled + 1
             if room.node.state == "ready":
                 of_class.enter(room, -1)
             room.node = node
@@ -290,6 +294,15 @@ class Fleet:
                 size = Size(node.site, node.gpus, node.cpu_milli, node.memory_mib)
                 self._sizes.setdefault(node.gpu_class, {})[size] = None
         return self._sizes
+
+    def levels(self) -> Mapping[str, Mapping[tuple[str, str], None]]:
+        """By class, the sites and labels of its nodes, ready or not."""
+        if self._levels is None:
+            self._levels = {}
+            for room in self.rooms.values():
+                found = self._levels.setdefault(room.node.gpu_class, {})
+                found.update(dict.fromkeys((room.node.site, label) for label in room.node.labels))
+        return self._levels
 
     def take(self, shape: Shape, placement: Placement) -> list[Take]:
         """Charge a placement. Takes at most what is there: work found running on a node that is

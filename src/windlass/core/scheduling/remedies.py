@@ -17,7 +17,7 @@ from windlass.core.scheduling.owed import inside_guarantee
 from windlass.core.scheduling.preemption import could_give_way
 from windlass.core.scheduling.quota import Pool
 from windlass.core.scheduling.state import State
-from windlass.core.units import MilliGpu, Ms, format_gpus
+from windlass.core.units import GPU, MilliGpu, Ms, format_gpus
 
 NAMED = 3
 """So many victims are named; of more only the number is told."""
@@ -36,18 +36,20 @@ def raises(state: State, shape: Shape) -> tuple[Raise, ...]:
     """The smallest raises of limits on its path with which its quota has room for it; empty: it has.
 
     What a ceiling lacks is missing there. What the whole tree lacks to lend is cheapest as a guarantee at
-    the top of its branch, where it counts for nobody else first.
+    the top of its branch, where it counts for nobody else first; no guarantee may be above its ceiling.
     """
     pool, need = state.pool(shape), shape.needed
     if quota_allows(pool, shape):
         return ()
     short_of = pool.short_of_ceilings(need)
-    found = [Raise(node.name, "max", MilliGpu(by)) for node, by in short_of.items()]
     top = pool.path[-2] if len(pool.path) > 1 else pool
     kept = sum(max(0, node.kept - node.use) for node in pool.path[:-1])
     short = need - kept - (pool.path[-1].pool - pool.path[-1].use)
     if not shape.preemptible:
         short = max(short, _guarantee_short(pool, top, need))
+    if short > 0 and top.max is not None and top.guaranteed + short > top.max:
+        short_of[top] = max(short_of.get(top, 0), top.guaranteed + short - top.max)
+    found = [Raise(node.name, "max", MilliGpu(by)) for node, by in short_of.items()]
     if short > 0:
         found.append(Raise(top.name, "guaranteed", MilliGpu(short)))
     return tuple(found)
@@ -70,6 +72,8 @@ def remedy(state: State, line: Line, cause: Cause, now: Ms) -> str:
         told.append(_priority_remedy(line))
     if cause in ("quota", "capacity", "fragmentation"):
         told += [_release_remedy(state, line), _victims_remedy(state, line, now)]
+    if cause in ("capacity", "fragmentation") and not any(told):
+        told.append(_nodes_remedy(state, line))
     return " ".join(sentence for sentence in told if sentence)
 
 
@@ -103,6 +107,15 @@ def _priority_remedy(line: Line) -> str:
 def _release_remedy(state: State, line: Line) -> str:
     last = first_release(state, line.shape)
     return f"There is room for it as soon as {last} and what should end before it have ended." if last else ""
+
+
+def _nodes_remedy(state: State, line: Line) -> str:
+    """Where it is known that no end of running work helps."""
+    shape = line.shape
+    ready = state.ready_gpus(shape.gpu_class, shape.sites) * GPU
+    if shape.needed <= ready and state.startable.get(line.id) is not False:
+        return ""
+    return "No end of what runs makes room for it: it starts when nodes are added or become ready."
 
 
 def _victims_remedy(state: State, line: Line, now: Ms) -> str:

@@ -157,7 +157,7 @@ def _unprotected(state: State, group: tuple[str, str, int], now: Ms) -> Unprotec
         if held.stopping or held.promised or not held.shape.preemptible:
             continue
         safe_until = Ms(held.since + held.shape.min_runtime)
-        if safe_until <= now:
+        if safe_until <= now or held.id in state.not_begun:
             may_go.append(held)
         elif until is None or safe_until < until:
             until = safe_until

@@ -199,6 +199,8 @@ class State:
     # GPUs by class and site, on ready nodes and on others, until the nodes change.
     calibration: Calibration = field(default_factory=Calibration)
     sizes: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    # Who was admitted in this very cycle: not begun, so no minimum runtime protects it yet.
+    not_begun: dict[str, None] = field(default_factory=dict)
     # When the minimum runtime of somebody ends who was in the way of a class.
     protected_until: dict[str, Ms] = field(default_factory=dict)
 
@@ -234,6 +236,16 @@ class State:
         ends = self.ends[gpu_class]
         del ends[bisect_left(ends, (held.end, id))]
         return held
+
+    def begin(self) -> None:
+        """The cycle is over: who was admitted in it begins, and its minimum runtime with it."""
+        for id in self.not_begun:
+            held = self.held.get(id)
+            if held is not None and held.shape.min_runtime:
+                self.changes += 1
+                home = self.pool(held.shape).home.name
+                self.unprotected.pop((held.shape.gpu_class, home, held.shape.priority), None)
+        self.not_begun.clear()
 
     def stop(self, held: Held) -> None:
         """Told to go: no victim any more, but room that is coming."""
@@ -299,9 +311,10 @@ class State:
         if id in self.moving:
             yield self.moving[id].target
 
-    def ready_gpus(self, gpu_class: str) -> int:
-        """How many GPUs of a class are on nodes that are ready."""
-        return sum(ready for ready, _ in self._sizes(gpu_class).values())
+    def ready_gpus(self, gpu_class: str, sites: Collection[str] = ()) -> int:
+        """How many GPUs of a class are on nodes that are ready, at these sites (none named: at all)."""
+        sizes = self._sizes(gpu_class)
+        return sum(ready for site, (ready, _) in sizes.items() if not sites or site in sites)
 
     def unready_gpus(self, gpu_class: str, sites: Collection[str]) -> int:
         """How many are on nodes that are not, at these sites (none named: at all)."""

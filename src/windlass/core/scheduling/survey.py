@@ -15,24 +15,29 @@ from windlass.core.units import GPU
 @dataclass(frozen=True, slots=True)
 class Survey:
     """`free` in sum on `nodes` that are ready and allowed; `hole` is the most one worker could have on one
-    node; `workers` fit at the best place they could be together; `unready` are GPUs on nodes where
-    nothing starts."""
+    node; `workers` fit at the best place they could be together; `shunned` is free on nodes it keeps away
+    from; `unready` are GPUs on nodes where nothing starts, `everything` all there are."""
 
     free: int
     nodes: int
     hole: int
     workers: int
+    shunned: int
     unready: int
+    everything: int
 
 
 def survey(state: State, shape: Shape) -> Survey:
     rooms = state.fleet.classes[shape.gpu_class]
     avoid = state.avoided(shape)
-    free = nodes = hole = 0
+    free = nodes = hole = shunned = 0
     together: dict[object, int] = {}
     for room in rooms.with_room():
         node = room.node
-        if (shape.sites and node.site not in shape.sites) or (avoid and node.name in avoid):
+        if shape.sites and node.site not in shape.sites:
+            continue
+        if avoid and node.name in avoid:
+            shunned += sum(room.left)
             continue
         free, nodes = free + sum(room.left), nodes + 1
         hole = max(hole, _hole(room, shape))
@@ -40,7 +45,8 @@ def survey(state: State, shape: Shape) -> Survey:
         if place is not None:
             together[place] = together.get(place, 0) + rooms.workers_on(room, shape)
     unready = state.unready_gpus(shape.gpu_class, shape.sites) * GPU
-    return Survey(free, nodes, hole, max(together.values(), default=0), unready)
+    everything = state.ready_gpus(shape.gpu_class, shape.sites) * GPU + unready
+    return Survey(free, nodes, hole, max(together.values(), default=0), shunned, unready, everything)
 
 
 @dataclass(frozen=True, slots=True)
