@@ -102,6 +102,7 @@ def bodies(route: Route, mark: str) -> list[object]:
         "/v1/tokens": [{"project": f"{mark}chat"}],
         "/v1/sites/{name}/reports": [{"site": f"{mark}site"}],
         "/v1/sites/{name}/answers": [{"id": "ask_1"}],
+        "/v1/sites/{name}/lost": [{"reason": "spite"}],
         "/v1/defrag": [{"component": f"{mark}cheap/dev/{mark}one", "digest": "0"}],
         "/v1/serviceaccounts": [
             {"name": "spy", "role": "viewer", "tenant": gold},

@@ -14,6 +14,8 @@ from windlass.contracts.agent import NodeReport, SiteReport
 from windlass.control.db import leases
 from windlass.control.db.port import Tx
 from windlass.control.identity.scopes import system_scope
+from windlass.control.sites.presence import LENGTH
+from windlass.core.units import Ms
 from windlass.site.agent.loop import AgentLoop
 from windlass.site.orchestrators.fake import FakeOrchestrator, FakeSite
 
@@ -33,14 +35,16 @@ async def elsewhere(world: World) -> AgentLoop:
     return agent
 
 
-async def go_silent(world: World) -> None:
-    """The agent has not asked for longer than its lease."""
+async def go_silent(world: World, heard: Ms | None = None) -> None:
+    """The agent has not asked for longer than its lease; at `heard` it did for the last time."""
 
     async def unit(tx: Tx) -> None:
         await leases.release(tx, "site/fra1", "fra1")
 
     await world.plane.store.unit(system_scope("test"), unit)
     await world.plane.presence.look()
+    if heard is not None:
+        world.rows("UPDATE leases SET expires_ms = ? WHERE name = 'site/fra1' RETURNING name", heard + LENGTH)
     await world.plane.scheduler.turn()
 
 
@@ -172,11 +176,15 @@ def test_a_site_is_not_deleted_under_its_work(tmp_path: Path) -> None:
 def test_a_site_that_is_deleted_leaves_no_node_and_no_key(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         await elsewhere(world)
+        assert b'timestamp_seconds{site="fra1"}' in (await world.call("GET", "/metrics")).body
         assert (await world.call("DELETE", "/v1/sites/fra1")).status == 204
         await world.plane.scheduler.turn()
         assert "f1" not in await states(world)
         assert (await world.call("GET", "/v1/sites/fra1/desired", by="agent")).status == 401
         assert world.rows("SELECT name FROM leases WHERE name = ?", "site/fra1") == []
+        assert b'timestamp_seconds{site="fra1"}' not in (await world.call("GET", "/metrics")).body, (
+            "no alert tells of it"
+        )
         report = msgspec.json.encode(SiteReport(site="fra1", nodes=()))
         assert (await world.call("POST", "/v1/sites/fra1/reports", report, by="agent")).status == 401
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from windlass.contracts.agent import Observation, WorkerObservation
 from windlass.core.compiler.local import Manifest
 from windlass.core.documents.scalars import Workload
-from windlass.core.lifecycle import FINAL, HOLDING, Life, Phase, Step, StopReason, cancelled, observed
+from windlass.core.lifecycle import FINAL, HOLDING, Life, Phase, Step, StopReason, cancelled, lost, observed
 
 State = Literal["starting", "running", "exited", "lost"]
 
@@ -139,6 +139,32 @@ def test_cancelling_ends_what_waits_stops_what_holds_and_leaves_what_is_over(pha
         assert step is not None and step.phase == "Cancelled"
 
 
+@pytest.mark.parametrize(
+    ("before", "phases"),
+    [
+        (life(), ["Failed"]),
+        (life("Admitted"), ["Failed"]),
+        (life(kind="interactive"), ["Failed"]),
+        (life(kind="service"), ["Pending"]),
+        (life(retries=1), ["Pending"]),
+        (life(retries=1, failures=1), ["Pending"]),
+        (life("Admitted", retries=1), ["Pending"]),
+        (life(stop="cancelled", retries=1), ["Cancelled"]),
+        (life(stop="cancelled", kind="service"), ["Cancelled"]),
+        (life(stop="preempted"), ["Preempted", "Pending"]),
+        (life("Pending"), []),
+        (life("Failed", retries=1), []),
+    ],
+)
+def test_what_a_lost_site_makes_of_a_workload(before: Life, phases: list[Phase]) -> None:
+    step = lost(before, "fra1")
+    assert [phase for phase, _ in step.phases] == phases if step is not None else phases == []
+    if step is not None:
+        assert step.release and step.failures == before.failures, "the platform's loss costs no retry"
+        assert "its site fra1 was lost" in step.phases[0][1]
+        assert step.phase == "Pending" or "windlass rerun" in step.remedy
+
+
 # --- laws over sequences ----------------------------------------------------------------------
 
 workers = st.builds(
@@ -156,7 +182,7 @@ observations = st.builds(
     st.sampled_from(["", "", "", "no command"]),
 )
 happenings = st.lists(
-    st.one_of(observations, st.sampled_from(["cancel", "admit", "preempt"])), min_size=1, max_size=30
+    st.one_of(observations, st.sampled_from(["cancel", "admit", "preempt", "lose"])), min_size=1, max_size=30
 )
 
 
@@ -190,6 +216,8 @@ class Run:
             step = cancelled(self.life)
             if step is not None and not step.phases:
                 self.stop = "cancelled"
+        elif what == "lose":
+            step = lost(self.life, "fra1")
         elif isinstance(what, Observation):
             step = observed(self.life, what)
         if step is not None:

@@ -71,6 +71,7 @@ class Platform:
     key: str = ""
     otlp: str = ""
     bounds: Mapping[str, float] = field(default_factory=dict)
+    preface: str = ""  # what its process does first: a promise of minutes may be shortened
     address: str = ""
     process: subprocess.Popen[bytes] | None = None
 
@@ -84,7 +85,7 @@ class Platform:
                 [
                     sys.executable,
                     "-c",
-                    _PROGRAM,
+                    self.preface + _PROGRAM,
                     str(self.folder / "data"),
                     self.otlp,
                     json.dumps(dict(self.bounds)),

@@ -282,6 +282,24 @@ def test_a_gpu_cannot_be_held_twice_and_the_second_says_so(world: LocalWorld) ->
     assert not (world.folder(workload="wl_2") / "started").exists()
 
 
+def test_what_is_leaving_is_waited_for_and_not_taken_for_a_gpu_held_twice(world: LocalWorld) -> None:
+    """As after a site was given up, or a database restored: the centre takes these GPUs for free."""
+    stubborn = ("sh", "-c", "trap '' TERM; mkfifo go; echo up; read code < go")
+    world.ensure(assignment("wl_1", *stubborn, gpus=(0,), gpu_milli=500, grace_ms=60_000))
+    world.ensure(assignment("wl_2", *UNTIL_TOLD, gpus=(0,), gpu_milli=250))
+    world.when_logged(b"up")
+    world.stop()
+    newcomer = assignment("wl_3", *UNTIL_TOLD, gpus=(0,), gpu_milli=500)
+    world.ensure(newcomer)
+    assert [(seen.gone, seen.failure) for seen in world.observe()] == [(False, "")] * 3
+    assert world.state(workload="wl_3") is None, "it was not started yet"
+    world.tell(0)
+    world.gone()
+    world.ensure(newcomer)
+    world.running(workload="wl_3")
+    assert set(world.orchestrator().holdings.held()[NODE, 0]) == {"wl_2.1.0", "wl_3.1.0"}
+
+
 def test_workers_of_one_gang_cannot_pass_a_whole_gpu_together(world: LocalWorld) -> None:
     crowd = tuple(WorkerSpec(index=index, node=NODE, gpus=(0,)) for index in range(5))
     wanted = msgspec.structs.replace(assignment("wl_1", "true", gpu_milli=250), workers=crowd)

@@ -13,6 +13,7 @@ import msgspec
 
 from windlass.contracts.defrag import *  # noqa: F403 (part of this API, in a file of its own)
 from windlass.contracts.identity import *  # noqa: F403 (part of this API, in a file of its own)
+from windlass.contracts.sites import *  # noqa: F403 (part of this API, in a file of its own)
 from windlass.contracts.types import *  # noqa: F403 (part of this API, in a file of its own)
 from windlass.contracts.types import Affected, Reason
 from windlass.contracts.wire import Wire

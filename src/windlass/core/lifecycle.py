@@ -1,6 +1,6 @@
 """A workload's life: what an observation from its site, or a wish of its owner, turns it into.
 
-        ┌────────────── preempted, or failed with retries left ──────────────┐
+        ┌────── preempted, failed with retries left, or lost with its site ──┐
         ▼                                                                    │
      Pending ──admit──▶ Admitted ──▶ Starting ──▶ Running ──gone──▶ Succeeded / Failed
         │                   └────────────┴───────────┴── cancel, gone ──▶ Cancelled
@@ -39,6 +39,7 @@ _STOPPED = ("cancelled", "peer-failed")
 """Details of workers that were told to end; they are not why the attempt ended."""
 _TIME_LIMIT = "time-limit"
 """A failure whatever the exit code is: a worker may end with 0 when it is told that its time is up."""
+_RERUN = "`windlass rerun` starts it again"
 
 
 class SeenWorker(Protocol):
@@ -113,6 +114,24 @@ def cancelled(life: Life) -> Step | None:
     )
 
 
+def lost(life: Life, site: str) -> Step | None:
+    """Its site was given up: nobody will ever tell what became of this attempt. None: it holds nothing there.
+    What may start again (a service, a job with retries) waits again. That is no failure of its own, so it
+    costs none of its retries."""
+    if life.phase not in HOLDING:
+        return None
+    message = f"its site {site} was lost"
+    if life.stop_reason == "cancelled":
+        return _final("Cancelled", life, 0, f"cancelled; {message}", _RERUN, exit_code=None)
+    if life.stop_reason == "preempted":
+        return _gave_way(life, f"gave way; {message}")
+    if life.manifest.kind == "service" or life.manifest.retries:
+        again = f"{message}; tried again, which costs none of its retries"
+        return Step(phases=(("Pending", again),), release=True, failures=life.failures)
+    remedy = f"{_RERUN}; with spec.retries the platform does so by itself"
+    return _final("Failed", life, 0, f"{message}, and what became of it is not known", remedy, exit_code=None)
+
+
 def observed(life: Life, seen: Seen) -> Step | None:
     """What an observation changes; None when it changes nothing (or is of another attempt)."""
     if seen.attempt != life.attempt or life.phase not in HOLDING:
@@ -152,11 +171,15 @@ def _ended(life: Life, seen: Seen) -> Step:
     if failed is None and seen.workers and may_end and not _was_stopped(seen):
         return _final("Succeeded", life, 0, "every worker ended with exit code 0", "", exit_code=0)
     if life.stop_reason == "cancelled":
-        return _final("Cancelled", life, 0, "cancelled", "`windlass rerun` starts it again", exit_code=None)
+        return _final("Cancelled", life, 0, "cancelled", _RERUN, exit_code=None)
     if life.stop_reason == "preempted":
-        phases: tuple[tuple[Phase, str], ...] = (("Preempted", "gave way"), ("Pending", "waits again"))
-        return Step(phases=phases, release=True, failures=life.failures)
+        return _gave_way(life, "gave way")
     return _failed(life, failed)
+
+
+def _gave_way(life: Life, message: str) -> Step:
+    phases: tuple[tuple[Phase, str], ...] = (("Preempted", message), ("Pending", "waits again"))
+    return Step(phases=phases, release=True, failures=life.failures)
 
 
 def _failed(life: Life, worker: SeenWorker | None) -> Step:

@@ -377,6 +377,11 @@ class AsyncClient(AsyncCredentials):
         wanted = api.DefragRequest(component=component, digest=digest)
         return await self.send(calls.post(api.DefragProposal, wanted, "defrag"))
 
+    async def lose_site(self, name: str, reason: str) -> api.SiteLoss:
+        """Gives up a site whose agent is away: its work ends as lost. Raises Conflict where it is not."""
+        wanted = api.SiteLossRequest(reason=reason)
+        return await self.send(calls.post(api.SiteLoss, wanted, "sites", name, "lost"))
+
     # --- Identity -----------------------------------------------------------------------------
 
     async def version(self) -> api.Version:

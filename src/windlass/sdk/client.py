@@ -376,6 +376,11 @@ class Client(Credentials):
         wanted = api.DefragRequest(component=component, digest=digest)
         return self.send(calls.post(api.DefragProposal, wanted, "defrag"))
 
+    def lose_site(self, name: str, reason: str) -> api.SiteLoss:
+        """Gives up a site whose agent is away: its work ends as lost. Raises Conflict where it is not."""
+        wanted = api.SiteLossRequest(reason=reason)
+        return self.send(calls.post(api.SiteLoss, wanted, "sites", name, "lost"))
+
     # --- Identity -----------------------------------------------------------------------------
 
     def version(self) -> api.Version:

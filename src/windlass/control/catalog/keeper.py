@@ -276,7 +276,8 @@ async def _close_site(tx: Tx, site: str, now: Ms) -> None:
     if users := await workloads.paths_at(tx, site):
         raise Conflict(
             f"the site {site} is in use by {', '.join(users)}",
-            remedy="cancel what runs there, and wait until its agent has told that it ended",
+            remedy="cancel what runs there, and wait until its agent has told that it ended; of a site that"
+            f" never comes back, `windlass site lost {site}` ends it",
         )
     await nodes.replace(tx, site, ())
     await presence.forget(tx, site)

@@ -18,6 +18,7 @@ from windlass.control.db import components, line_causes, workloads
 from windlass.control.db.port import Row, Tx
 from windlass.control.db.workloads import WorkloadRecord
 from windlass.control.identity.scopes import Scope
+from windlass.control.sites import presence
 from windlass.core.errors import NotFound
 from windlass.core.lifecycle import HOLDING
 from windlass.core.scheduling.engine import cause_of, estimate, position
@@ -58,12 +59,20 @@ PREEMPTIONS = {
 _LISTENS = "127.0.0.1"
 """Where the services of a local site listen, the only kind of site so far."""
 
+_OUT_OF_SIGHT = (
+    "wait for the site: what happened there is told when it is back; if it never is, a platform-admin"
+    " gives it up, and what may start again waits again"
+)
+"""Of work whose site is away."""
+
 _UNSEEN = "starting"
 """Before a cycle has looked at it (a matter of milliseconds), nothing is in its way but the start."""
 
 
 async def explain(plane: ControlPlane, scope: Scope, project: str, env: str, name: str) -> api.Explanation:
-    async def load(tx: Tx) -> tuple[Row, WorkloadRecord | None, api.Decision | None, list[api.CauseSpan]]:
+    async def load(
+        tx: Tx,
+    ) -> tuple[Row, WorkloadRecord | None, api.Decision | None, list[api.CauseSpan], bool]:
         row = await components.find(tx, project, env, name)
         if row is None:
             raise NotFound(f"there is no component {project}/{env}/{name}")
@@ -71,9 +80,10 @@ async def explain(plane: ControlPlane, scope: Scope, project: str, env: str, nam
         stored = await components.decision(tx, row["decision"])
         decision = msgspec.json.decode(stored["body"], type=api.Decision) if stored is not None else None
         history = await pending_history(tx, run, plane.clock()) if run is not None else []
-        return row, run, decision, history
+        away = run is not None and run.phase in HOLDING and run.site in await presence.away(tx)
+        return row, run, decision, history, away
 
-    row, run, decision, history = await plane.store.read(scope, load)
+    row, run, decision, history, away = await plane.store.read(scope, load)
     path = f"{row['project']}/{row['env']}/{row['name']}"
     if run is None:
         return _rejected(path, decision)
@@ -82,6 +92,8 @@ async def explain(plane: ControlPlane, scope: Scope, project: str, env: str, nam
         if run.phase == "Pending"
         else _settled(scope, path, run, history, plane)
     )
+    if away:
+        told = msgspec.structs.replace(told, message=told.message + _away(run), remedy=_OUT_OF_SIGHT)
     return msgspec.structs.replace(told, warnings=decision.warnings if decision is not None else [])
 
 
@@ -236,6 +248,10 @@ def _held(run: WorkloadRecord, does: str) -> str:
             often = "1 restart" if restarts == 1 else f"{restarts} restarts"
             told.append(f"worker {worker['index']} {ended}, {often}")
     return "; ".join(told)
+
+
+def _away(run: WorkloadRecord) -> str:
+    return f"; nothing has been heard of its site {run.site} for a while"
 
 
 def _preemptions(run: WorkloadRecord) -> str:

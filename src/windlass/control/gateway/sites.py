@@ -1,4 +1,5 @@
-"""What a site's agent asks and tells, over HTTP: the far end of control/sites/link.py.
+"""What a site's agent asks and tells, over HTTP: the far end of control/sites/link.py. And what people say
+of a site whose agent says nothing any more (control/sites/loss.py).
 
 An agent's key names its site, and it can do nothing else: not read another site, nor anybody's things.
 """
@@ -10,8 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from windlass.contracts import api
 from windlass.contracts.agent import LogAnswer, LogQuestions, SiteReport
+from windlass.control.gateway.bodies import read_body
+from windlass.control.gateway.once import once
 from windlass.control.gateway.request import MAX_EVENT, Request, Response, answer
+from windlass.control.sites.loss import LossOrder, give_up
 from windlass.core.errors import BadRequest, Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -65,6 +70,18 @@ class Agents:
     async def answer(self, request: Request) -> Response:
         self._plane.remote_logs.answered(_own_site(request), _read(request, LogAnswer))
         return Response(204)
+
+
+class Sites:
+    """What the platform's people do about a site, besides its document."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    async def lose(self, request: Request) -> Response:
+        wanted = read_body(request, api.SiteLossRequest, "why a site is given up")
+        order = LossOrder(request.parameters["name"], wanted.reason, request.id, once(request))
+        return answer(await give_up(self._plane, request.scope, order))
 
 
 def _own_site(request: Request) -> str:

@@ -19,7 +19,7 @@ from windlass.control.gateway.openapi import describe
 from windlass.control.gateway.operations import Operations
 from windlass.control.gateway.request import Response, answer
 from windlass.control.gateway.routes import Route
-from windlass.control.gateway.sites import Agents
+from windlass.control.gateway.sites import Agents, Sites
 from windlass.control.gateway.types import Types
 from windlass.control.identity.authorize import Action
 from windlass.control.scheduler.measures import measure
@@ -39,7 +39,7 @@ _ONE = "/v1/projects/{project}/components/{env}/{name}"
 def routes(plane: ControlPlane) -> tuple[Route, ...]:
     own = Operations(plane)
     people = People(plane)
-    fleet = (*_fleet(own), *_moves(Defragmentation(plane)))
+    fleet = (*_fleet(own), *_moves(Defragmentation(plane)), _loss(Sites(plane)))
     everywhere = (*_work(own), *_records(own), *fleet, *_keys(people), *_tokens_and_accounts(people))
     documents = (*_documents(plane), *_types(Types(plane)))
     closed = (*_writes(plane), *documents, *_components(plane), *everywhere, *_agents(Agents(plane)))
@@ -306,6 +306,18 @@ def _moves(own: Defragmentation) -> tuple[Route, ...]:
             takes=api.DefragRequest,
             gives=api.DefragProposal,
         ),
+    )
+
+
+def _loss(own: Sites) -> Route:
+    return Route(
+        "POST",
+        "/v1/sites/{name}/lost",
+        "Give up a site whose agent is away: its work ends as lost",
+        "site.lose",
+        own.lose,
+        takes=api.SiteLossRequest,
+        gives=api.SiteLoss,
     )
 
 

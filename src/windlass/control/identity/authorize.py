@@ -30,6 +30,7 @@ Action = Literal[
     "key.read",
     "key.write",
     "token.create",  # exchange what one has shown for something narrower and short-lived
+    "site.lose",  # give up a site whose agent is away: its work ends as lost
     "site.link",  # an agent's, for its own site: what to run, and what became of it
     "self.read",  # who am I
 ]
@@ -54,6 +55,7 @@ PHRASES: Mapping[Action, str] = {
     "key.read": "list API keys",
     "key.write": "make, rotate or revoke API keys and service accounts",
     "token.create": "exchange its credential for a short-lived token",
+    "site.lose": "give up a site",
     "site.link": "speak for a site",
     "self.read": "ask who it is",
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -137,6 +138,9 @@ class SiteLink:
 
     def _heard(self, rows: Sequence[EventRow]) -> None:
         for row in rows:
+            if row.type == "catalog.deleted" and row.subject.startswith("Site/"):
+                with suppress(KeyError):  # nobody waits to hear of it any more
+                    SITE_HEARD.remove(row.subject.removeprefix("Site/"))
             if row.type in _SITE_EVENTS:
                 self._generation = max(self._generation, row.id)
                 self._moved.set()

@@ -14,8 +14,8 @@ from windlass.control.db import events, leases
 from windlass.control.db.port import Store, Tx
 from windlass.control.identity.scopes import system_scope
 from windlass.control.leadership import Leadership
-from windlass.core.errors import Unavailable
-from windlass.core.units import Ms
+from windlass.core.errors import Conflict, Unavailable
+from windlass.core.units import Ms, format_timestamp
 from windlass.runtime.clock import Clock
 from windlass.runtime.logging import warn
 
@@ -75,6 +75,26 @@ async def _lengthen(site: str, tx: Tx) -> None:
 async def away(tx: Tx) -> frozenset[str]:
     """The sites whose agents are away."""
     return frozenset(name.removeprefix(_PREFIX) for name in await leases.abandoned(tx, _PREFIX))
+
+
+async def silent_since(tx: Tx, site: str) -> Ms:
+    """When a site that is away was last heard of, or up to a quarter of a minute before. Raises Conflict
+    where it is not away."""
+    lease = await leases.held(tx, _PREFIX + site)
+    if lease is None:
+        raise Conflict(
+            f"the site {site} has no agent that could be away",
+            remedy="the site of this very server is here as long as it is; one that never had an agent holds"
+            " no work, and can be deleted",
+        )
+    heard = Ms(max(0, lease.expires - LENGTH))
+    if lease.holder:
+        raise Conflict(
+            f"the site {site} is not away: its agent was heard of at {format_timestamp(heard)}",
+            remedy=f"a site is away after {LENGTH // 1000} s without a word; `windlass cancel` stops work of"
+            " a site that answers",
+        )
+    return heard
 
 
 async def forget(tx: Tx, site: str) -> None:

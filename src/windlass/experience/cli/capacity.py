@@ -1,4 +1,5 @@
-"""`node list`, `site list` and `site render`: what there is to run on, and what a site needs for it."""
+"""`node list`, `site list`, `site render`: what there is to run on, and what a site needs for it. `site lost`
+gives up one that never comes back."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from windlass.experience.cli.listing import show_items
 from windlass.experience.cli.output import print_value, write
 from windlass.experience.cli.render import catalog_option, read_catalog
 from windlass.experience.cli.session import Session, group, pass_session
+from windlass.sdk import api
 
 
 @group("node", short_help="Show the machines.")
@@ -42,13 +44,14 @@ def show_nodes(session: Session, name: str | None = None) -> None:
     show_items(session, value, columns.NODES, items, lambda one: f"node/{one.name}")
 
 
-@group("site", short_help="Show the sites.")
+@group("site", short_help="Show the sites, or give one up.")
 def site() -> None:
-    """Show the sites.
+    """Show the sites, or give one up.
 
     \b
       windlass site list
       windlass site render fra1
+      windlass site lost fra1 --reason "the hall burnt down"
     """
 
 
@@ -64,6 +67,36 @@ def site_list(session: Session) -> None:
     show_items(
         session, found, columns.documents("Site"), found.items, lambda one: f"site/{one.metadata['name']}"
     )
+
+
+@site.command("lost")
+@click.argument("name")
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for the audit log.")
+@pass_session
+def site_lost(session: Session, name: str, reason: str) -> None:
+    """Give up a site that never comes back. Only for a platform-admin, and only while its agent is away.
+
+    Its work ends as lost, and is not billed for the time after the site was last heard of. Services and jobs
+    with retries wait again, and start elsewhere where they may; the rest fails. Should the agent come back
+    after all, it stops what it still runs.
+
+    \b
+      windlass site lost fra1 --reason "the hall burnt down"
+    """
+    done = session.client.lose_site(name, reason)
+    if session.machine:
+        print_value(done, session.output)
+    elif session.output == "name":
+        write(f"site/{done.site}")
+    else:
+        write(f"site/{done.site} given up: {_became(done)}")
+        session.say(f"nothing there is billed after {done.last_heard}, when it was last heard of")
+
+
+def _became(done: api.SiteLoss) -> str:
+    told = {"waiting again": done.waiting, "failed": done.failed, "cancelled": done.cancelled}
+    counted = [f"{count} {what}" for what, count in told.items() if count]
+    return ", ".join(counted) or "no work was there"
 
 
 @site.command("render")

@@ -87,7 +87,7 @@ COMMANDS = {
         f"{_HERE}.defrag:defrag", "Show which moves would free a place, or make them.", _PLATFORM
     ),
     "node": Entry(f"{_HERE}.capacity:node", "Show the machines.", _PLATFORM),
-    "site": Entry(f"{_HERE}.capacity:site", "Show the sites.", _PLATFORM),
+    "site": Entry(f"{_HERE}.capacity:site", "Show the sites, or give one up.", _PLATFORM),
     "completion": Entry(f"{_HERE}.completion:completion", "Print a completion script.", _PLATFORM),
     "version": Entry(f"{_HERE}.version:version", "Show the version of client and server.", _PLATFORM),
 }

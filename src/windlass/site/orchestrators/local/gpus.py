@@ -7,7 +7,7 @@ it refuses to be oversubscribed: a holder that would pass a whole GPU is an erro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from windlass.contracts.agent import Assignment
@@ -16,7 +16,12 @@ from windlass.site.orchestrators.local.folders import AttemptKey, read_if_there
 
 
 class DoubleHeld(Exception):
-    """Somebody already holds what was assigned."""
+    """Others already hold what was assigned: so much each, `over` more in all than there is."""
+
+    def __init__(self, message: str, over: int, others: Mapping[AttemptKey, int]) -> None:
+        super().__init__(message)
+        self.over = over
+        self.others = others
 
 
 class Holdings:
@@ -45,10 +50,9 @@ class Holdings:
         """After a crash: what is held by attempts that are not on the site."""
         known = set(keys)
         for path in self._root.glob("*/*/*"):
-            match path.name.split("."):
-                case [workload, attempt, _] if attempt.isdecimal():
-                    if AttemptKey(workload, int(attempt)) not in known:
-                        path.unlink(missing_ok=True)
+            key = _attempt(path.name)
+            if key is not None and key not in known:
+                path.unlink(missing_ok=True)
 
     def held(self) -> dict[tuple[str, int], dict[str, int]]:
         """(node, index) -> holder -> thousandths."""
@@ -66,7 +70,9 @@ class Holdings:
             who = ", ".join(f"{name} ({format_gpus(amount)})" for name, amount in sorted(others.items()))
             raise DoubleHeld(
                 f"GPU {gpu.name} of {gpu.parent.name} cannot give {format_gpus(milli)} to {holder}: "
-                f"{format_gpus(held)} of it is held by {who or 'nobody'}"
+                f"{format_gpus(held)} of it is held by {who or 'nobody'}",
+                held + milli - GPU,
+                _by_attempt(others),
             )
 
     def _write(self, path: Path, milli: int) -> None:
@@ -79,6 +85,21 @@ class Holdings:
             path.hardlink_to(draft)
         finally:
             draft.unlink()
+
+
+def _attempt(holder: str) -> AttemptKey | None:
+    match holder.split("."):
+        case [workload, attempt, _] if attempt.isdecimal():
+            return AttemptKey(workload, int(attempt))
+    return None
+
+
+def _by_attempt(holders: Mapping[str, int]) -> Mapping[AttemptKey, int]:
+    held: Counter[AttemptKey] = Counter()
+    for holder, milli in holders.items():
+        if (key := _attempt(holder)) is not None:
+            held[key] += milli
+    return held
 
 
 def _wanted(assignment: Assignment) -> Iterator[tuple[str, int, str, int]]:

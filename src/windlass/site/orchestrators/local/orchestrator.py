@@ -208,6 +208,8 @@ class LocalOrchestrator:
         try:
             self.holdings.take(record.assignment)
         except DoubleHeld as error:
+            if self._on_its_way(error):
+                return  # the end of those who leave rings, and then it is asked for again
             _LOG.error(
                 "a GPU was assigned twice", extra={"facts": {"workload": key.workload, "why": str(error)}}
             )
@@ -220,6 +222,12 @@ class LocalOrchestrator:
             )
             return
         self._start_missing(record)
+
+    def _on_its_way(self, double: DoubleHeld) -> bool:
+        """It is enough that those go who were told to: work that the centre gave up while we were away, or of
+        which a restored one knows nothing."""
+        leaving = (milli for key, milli in double.others.items() if self.folders.stop_reason(key) is not None)
+        return sum(leaving) >= double.over
 
     def _count_as_lost(self, record: Record) -> None:
         """It ran, and nothing of it is here: the site's folder was lost, or the database is older than
