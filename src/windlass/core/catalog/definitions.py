@@ -23,6 +23,8 @@ from windlass.core.documents.scalars import Target
 from windlass.core.expressions import Unevaluable
 
 MAX_RULES, MAX_EXAMPLES = 100, 100
+_LEAVE_OUT = "leave it out; what is the platform's, the compiler writes"
+_OTHER_KIND = "make it of one of these kinds, or leave the object out"
 
 
 def check_defined(document: Document, spec: Defined, problems: Problems) -> None:
@@ -71,9 +73,8 @@ def _written_holds(spec: ComponentType | Trait, problems: Problems) -> None:
             check_written(part, target, written, ("spec", part, target), problems)
             for where, message in _owned(part, target, plain(written)):
                 place = ("spec", part, target, *where)
-                problems.add(
-                    place, f"{dotted(place)}: {message}", remedy="leave it out; the compiler writes it"
-                )
+                remedy = _OTHER_KIND if where[-1] == "kind" else _LEAVE_OUT
+                problems.add(place, f"{dotted(place)}: {message}", remedy=remedy)
 
 
 def _owned(part: Part, target: Target, written: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
