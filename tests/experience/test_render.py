@@ -109,3 +109,34 @@ def test_what_the_moment_allows_is_rendered(run: Run, tmp_path: Path, catalog: s
     write(Path(catalog), "hours.yaml", HOURS)
     code, _, said = run("render", "-f", write(tmp_path, "c.yaml", JOB), "--catalog", catalog)
     assert code == 0, said
+
+
+def test_a_target_that_a_type_has_nothing_for_is_named(run: Run, tmp_path: Path, catalog: str) -> None:
+    """Also local: what is rendered there would never run there."""
+    only = """\
+apiVersion: windlass.dev/v1
+kind: ComponentType
+metadata: {name: array}
+spec: {version: 1.0.0, workload: job, templates: {slurm: {command: [x], options: {array: "4"}}}}
+"""
+    write(Path(catalog), "array.yaml", only)
+    write(Path(catalog), "site.yaml", SLURM_SITE)
+    file = write(
+        tmp_path,
+        "c.yaml",
+        JOB.replace("training-job", "array").replace("  command: [python, train.py]\n", ""),
+    )
+    for target in ("local", "kubernetes"):
+        code, out, err = run("render", "-f", file, "--catalog", catalog, "--target", target)
+        assert (code, out) == (3, "")
+        assert f"does not run on {target}: the type array has no template for {target}" in err
+        assert "--target" in err
+    assert run("render", "-f", file, "--catalog", catalog, "--target", "slurm")[0] == 0
+
+
+SLURM_SITE = """\
+apiVersion: windlass.dev/v1
+kind: Site
+metadata: {name: hpc}
+spec: {orchestrator: slurm, queueing: site}
+"""

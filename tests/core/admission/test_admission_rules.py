@@ -45,6 +45,7 @@ def spec(**fields: Any) -> dict[str, Any]:
     return job(1, **fields)
 
 
+TOKEN = "gh" + "p_" + "a1" * 18
 FAR = document("Site", "far", {"orchestrator": "local", "tenants": ["globex"]})
 NEAR = document("Site", "near", {"orchestrator": "local"})
 HOME = document("Site", "local", {"orchestrator": "local"})
@@ -204,6 +205,7 @@ REFUSED: tuple[Case, ...] = (
         {},
     ),
     ("secret.not-granted", spec(traits=["shows"]), (SHOWS, granting("shows")), {}),
+    ("secret.in-clear", spec(variables={"HF_TOKEN": TOKEN}), (), {}),
     ("target.unsupported", spec(type="own", placement={"sites": ["helm"]}), (HELM, typed()), {}),
     ("target.unsupported", spec(command=[], placement={"sites": ["cluster"]}), (CLUSTER,), {}),
     (
@@ -288,6 +290,7 @@ ADMITTED: tuple[Case, ...] = (
         (MOUNTS, SHOWS, KEEPER),
         {},
     ),
+    ("secret.in-clear", spec(variables={"HF_TOKEN_FILE": "/run/secrets/hf", "MODEL": "hf_base"}), (), {}),
     ("target.unsupported", spec(type="own"), (HELM, typed()), {}),
     ("target.unsupported", spec(command=[]), (CLUSTER,), {}),
     ("target.unsupported", spec(type="notebook", placement={"sites": ["cluster"]}), (CLUSTER,), {}),

@@ -260,3 +260,61 @@ def test_a_policy_brings_examples_too(test: dict[str, Any], words: str) -> None:
     )
     told = problems_of(narrow)
     assert len(told) == bool(words) and all(words in text for _, text in told), told
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        example(spec={"gpus": 9}, expect="rejected", rule="small"),
+        example(spec={"gpus": 9, "type": "web-stack@2.0.0"}, expect="rejected", rule="small"),
+        example(spec={"gpus": 9, "traits": ["infiniband", "spot-tolerant"]}, expect="rejected", rule="small"),
+        example(spec={"gpus": 9, "type": "batch-job"}),
+    ],
+)
+def test_a_policy_about_types_of_its_platform_is_played_with_them(test: dict[str, Any]) -> None:
+    narrow = policy(
+        rule("spec.gpus <= 8 && type.name == 'web-stack'"),
+        appliesTo={"types": ["web-stack"], "actions": ["create-service"]},
+        tests=[test],
+    )
+    assert problems_of(narrow) == []
+
+
+def test_a_trait_for_types_of_its_platform_is_played_with_them() -> None:
+    one = trait(
+        appliesTo=["web-stack"],
+        patches={"local": {"variables": {"OF": "${type.name}"}}},
+        tests=[example(target="local", holds=["rendered.variables.OF == 'web-stack'"])],
+    )
+    assert problems_of(one) == []
+
+
+def test_an_example_may_name_another_version_and_is_then_played_with_that() -> None:
+    one = component_type("serve", tests=[example(spec={"type": "serve@2.0.0"}, target="local")])
+    assert problems_of(one) == []
+
+
+@pytest.mark.parametrize(
+    ("templates", "test", "words"),
+    [
+        (
+            {"slurm": {"options": {"array": "${'0-' + string(parameters.port)}"}, "command": ["x"]}},
+            example(target="slurm"),
+            "cannot run on slurm: type serve@1.0.0: '0-8000' is not a value of the Slurm option array",
+        ),
+        ({"slurm": {"options": {"array": "${parameters.port}"}}}, example(target="slurm"), ""),
+        (
+            pods(volumes="${[{'name': 'v', 'hostPath': {'path': '/'}}]}"),
+            example(target="kubernetes"),
+            "reach",
+        ),
+        (pods(terminationGracePeriodSeconds="${-5}"), example(target="kubernetes"), "at most 3600 seconds"),
+        (pods(), example(target="kubernetes", holds=["rendered.objects.size() == 1"]), ""),
+        (pods(), example(target="slurm", holds=["rendered == {}"]), ""),
+    ],
+)
+def test_what_an_example_of_a_type_renders_must_be_able_to_run(
+    templates: dict[str, Any], test: dict[str, Any], words: str
+) -> None:
+    told = problems_of(component_type("serve", parameters=PORT, templates=templates, tests=[test]))
+    assert len(told) == bool(words) and all(words in text for _, text in told), told

@@ -101,6 +101,7 @@ MAY_BE_SHARED = (
     "windlass.core.compiler.work",
     "windlass.core.compiler.checker.",
     "windlass.core.documents.kinds",
+    "windlass.core.secret_forms",  # a table that the compiler itself may not read: pyproject.toml forbids it
 )
 
 

@@ -180,7 +180,7 @@ async def _write(
     component = existing["id"] if existing is not None else plane.ids("cmp")
     workload = await _start_run(tx, plane, submission, decided, component, runs + 1, now, decision.id)
     version: int | None = None
-    if decided.has_place:
+    if decided.keepable:
         version = await _put_component(
             tx, intent, decided, existing, component, decision.id, workload, body, now
         )

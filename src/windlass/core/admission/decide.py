@@ -13,6 +13,7 @@ from windlass.core.admission.case import Case, Facts, open_case
 from windlass.core.admission.deprecation import deprecations
 from windlass.core.admission.entitlements import budget_warnings
 from windlass.core.admission.rules import RULES
+from windlass.core.admission.secrets import IN_CLEAR
 from windlass.core.admission.traits import usable_sites, with_sharing
 from windlass.core.catalog.snapshot import Catalog
 from windlass.core.compiler.compile import Uncompilable, compile_admitted
@@ -45,7 +46,8 @@ class AdmittedWork:
 @dataclass(frozen=True, slots=True)
 class Decided:
     """`tenant` is whose decision it is; `has_place` says that the asker's project and environment are
-    there, so that even a rejected intent can be kept and explained under its name."""
+    there, so that even a rejected intent can be kept and explained under its name; `keepable`, that it is fit
+    to be kept."""
 
     action: Action
     reasons: tuple[Reason, ...]
@@ -60,6 +62,11 @@ class Decided:
     @property
     def admitted(self) -> bool:
         return self.work is not None
+
+    @property
+    def keepable(self) -> bool:
+        """One with a secret in clear is not: of it only the decision is stored, which does not repeat it."""
+        return self.has_place and not any(reason.rule == IN_CLEAR for reason in self.reasons)
 
 
 def decide(intent: Intent, catalog: Catalog, facts: Facts, tenant: str | None) -> Decided:

@@ -24,6 +24,7 @@ from windlass.core.admission.entitlements import (
 )
 from windlass.core.admission.parameters import parameter_problems
 from windlass.core.admission.requirements import policies_hold, trait_requirements, type_requirements
+from windlass.core.admission.secrets import IN_CLEAR, no_secret_in_clear
 from windlass.core.admission.traits import (
     constraints_agree,
     constraints_evaluate,
@@ -363,12 +364,14 @@ class Rule:
 
 _PLACE = ("project.unknown", "tenant.unknown", "environment.unknown", "profile.unknown")
 
-_EVALUATED = (*_PLACE, "type.unknown", "parameter.invalid", "profile.indivisible")
-"""What an expression names must be there and have its type."""
+_EVALUATED = (*_PLACE, "type.unknown", IN_CLEAR, "parameter.invalid", "profile.indivisible")
+"""What an expression names must be there and have its type. Where an author wrote a secret, nobody is asked
+whose words could repeat it."""
 
 RULES: tuple[Rule, ...] = (
-    Rule("field.platform-owned", platform_owned),
-    Rule("label.reserved", reserved_labels),
+    Rule(IN_CLEAR, no_secret_in_clear),
+    Rule("field.platform-owned", platform_owned, needs=(IN_CLEAR,)),
+    Rule("label.reserved", reserved_labels, needs=(IN_CLEAR,)),
     Rule("project.unknown", project_known),
     Rule("tenant.unknown", tenant_known, needs=("project.unknown",)),
     Rule("tenant.suspended", tenant_active, needs=("project.unknown",)),
@@ -379,8 +382,8 @@ RULES: tuple[Rule, ...] = (
     Rule("trait.unknown", traits_known),
     Rule("trait.not-granted", traits_granted, needs=("project.unknown",)),
     Rule("trait.conflict", traits_compatible),
-    Rule("parameter.invalid", parameters_valid, needs=("type.unknown",)),
-    Rule("parameter.invalid", trait_parameters_valid),
+    Rule("parameter.invalid", parameters_valid, needs=("type.unknown", IN_CLEAR)),
+    Rule("parameter.invalid", trait_parameters_valid, needs=(IN_CLEAR,)),
     Rule("image.invalid", image_valid),
     Rule("profile.unknown", profile_known, needs=("project.unknown",)),
     Rule("profile.indivisible", whole_units, needs=("project.unknown", "profile.unknown")),

@@ -137,7 +137,7 @@ def usable_sites(case: Case) -> tuple[str, ...]:
     """Where it may be placed: sites it may use whose orchestrator type and traits have something for."""
     assert case.project is not None
     allowed = case.intent.spec.placement.sites or tuple(case.catalog.sites_for(case.project.tenant))
-    return tuple(name for name in allowed if not _missing(case, name))
+    return tuple(name for name in allowed if not missing_at(case, name))
 
 
 def site_possible(case: Case) -> Iterator[Reason]:
@@ -146,7 +146,7 @@ def site_possible(case: Case) -> Iterator[Reason]:
     if usable_sites(case):
         return
     allowed = case.intent.spec.placement.sites or tuple(case.catalog.sites_for(case.project.tenant))
-    reasons = sorted({why for name in allowed for why in _missing(case, name)})
+    reasons = sorted({why for name in allowed for why in missing_at(case, name)})
     yield Reason(
         rule="target.unsupported",
         field="spec.type",
@@ -171,8 +171,8 @@ def to_be_had_on(spec: Trait, target: Target) -> bool:
     return spec.patches == ByTarget() or spec.patches.of(target) is not None
 
 
-def _missing(case: Case, name: str) -> list[str]:
-    """What stands against a site, in words."""
+def missing_at(case: Case, name: str) -> list[str]:
+    """What stands against running it on a site, in words."""
     site = case.catalog.sites.get(name)
     if site is None:
         return []

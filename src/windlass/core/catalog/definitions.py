@@ -21,8 +21,11 @@ from windlass.core.documents.kinds import Document
 from windlass.core.documents.problems import Path, Problems, dotted, meant, shown
 from windlass.core.documents.scalars import Target
 from windlass.core.expressions import Unevaluable
+from windlass.core.secret_forms import secrets_within
 
 MAX_RULES, MAX_EXAMPLES = 100, 100
+_LEAVE_OUT = "leave it out; what is the platform's, the compiler writes"
+_OTHER_KIND = "make it of one of these kinds, or leave the object out"
 
 
 def check_defined(document: Document, spec: Defined, problems: Problems) -> None:
@@ -32,6 +35,7 @@ def check_defined(document: Document, spec: Defined, problems: Problems) -> None
     if not isinstance(spec, Policy):
         check_schema(spec.parameters, problems)
         _written_holds(spec, problems)
+        _no_secret_in_clear(spec, problems)
     if isinstance(spec, ComponentType):
         _retires_later(spec, problems)
     if isinstance(spec, Trait):
@@ -71,9 +75,22 @@ def _written_holds(spec: ComponentType | Trait, problems: Problems) -> None:
             check_written(part, target, written, ("spec", part, target), problems)
             for where, message in _owned(part, target, plain(written)):
                 place = ("spec", part, target, *where)
-                problems.add(
-                    place, f"{dotted(place)}: {message}", remedy="leave it out; the compiler writes it"
-                )
+                remedy = _OTHER_KIND if where[-1] == "kind" else _LEAVE_OUT
+                problems.add(place, f"{dotted(place)}: {message}", remedy=remedy)
+
+
+def _no_secret_in_clear(spec: ComponentType | Trait, problems: Problems) -> None:
+    """Neither in what it writes into work nor in what its parameters are when nobody says."""
+    part = "templates" if isinstance(spec, ComponentType) else "patches"
+    written = {target: plain(written_for(spec).of(target)) for target in TARGETS}
+    for place, what in secrets_within({part: written, "parameters": plain(spec.parameters)}, ("spec",)):
+        problems.add(
+            place,
+            f"{dotted(place)} holds {what}",
+            remedy="take it out, and make a new one: this one has been sent. With the trait secret, work"
+            " names secrets and does not hold them",
+            value=what,
+        )
 
 
 def _owned(part: Part, target: Target, written: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:

@@ -1,22 +1,31 @@
 """The examples a document brings with it (`tests`), played when it is uploaded: each is an ordinary intent
-with a few things different, and says whether the document must refuse it or what it must render."""
+with a few things different, and says whether the document must refuse it or what it must render. What a type
+renders is compiled and checked as well, so that what could never run is told to its author and not to who
+submits.
+
+A document is played alone: the catalog around it may change after it. The types and traits that come with a
+release are there; another that an example names, or that the document is about, is stood in for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from windlass.core.admission.case import Case, Facts, open_case
 from windlass.core.admission.parameters import parameter_problems
 from windlass.core.admission.requirements import Found, requirements_of
-from windlass.core.catalog.snapshot import Catalog
-from windlass.core.compiler.definition import Defined
+from windlass.core.admission.traits import runs_on
+from windlass.core.catalog.snapshot import EMPTY, Catalog
+from windlass.core.compiler.compile import Uncompilable, compile_component
+from windlass.core.compiler.definition import TARGETS, Defined
 from windlass.core.compiler.names import site_values
 from windlass.core.compiler.rendering import trait_patches, type_template
 from windlass.core.documents.definitions import ComponentType, Example, Policy, Trait
 from windlass.core.documents.kinds import Document, HardwareProfile, Metadata, Project, Site, Tenant, Tier
 from windlass.core.documents.parse import parse_all
 from windlass.core.documents.problems import Path, Problems, shown
+from windlass.core.documents.scalars import Target
 from windlass.core.documents.shape import read
 from windlass.core.documents.tree import Tree
 from windlass.core.expressions import BadExpression, Budget, Names, Unevaluable
@@ -58,7 +67,7 @@ def _judge(
         problems.add(
             path, f"the test “{example.name}” expects the rule {example.rule} to refuse it; {refused}"
         )
-    elif example.holds and not reasons:
+    elif not reasons and (example.holds or example.target is not None) and not isinstance(spec, Policy):
         _rendered_holds(document, spec, example, case, path, problems)
 
 
@@ -67,7 +76,9 @@ def _reasons(
 ) -> Iterator[Found]:
     """What this document itself has against the example."""
     if isinstance(spec, Policy):
-        yield from requirements_of(document, case, example.action or case.action, budget)
+        about = spec.applies_to.actions
+        usual = case.action if not about or case.action in about else about[0]
+        yield from requirements_of(document, case, example.action or usual, budget)
         return
     own = next((use.parameters for use, trait in case.traits if trait is document), {})
     given = case.parameters if isinstance(spec, ComponentType) else own
@@ -76,9 +87,14 @@ def _reasons(
 
 
 def _rendered_holds(
-    document: Document, spec: Defined, example: Example, case: Case, path: Path, problems: Problems
+    document: Document,
+    spec: ComponentType | Trait,
+    example: Example,
+    case: Case,
+    path: Path,
+    problems: Problems,
 ) -> None:
-    target = example.target or "kubernetes"
+    target: Target = example.target or "kubernetes"
     site = site_values("example", Site(target)) if target != "local" else {}
     try:
         if isinstance(spec, ComponentType):
@@ -89,8 +105,20 @@ def _rendered_holds(
             where: Path = (*path, "holds", at)
             if not _RENDERED.check(text).holds(_RENDERED.bind({"rendered": rendered})):
                 problems.add(where, f"the test “{example.name}”: {text} is not true", value=shown(rendered))
+        if isinstance(spec, ComponentType) and runs_on(spec, target):
+            compile_component(_commanded(case, rendered), target)
     except (BadExpression, Unevaluable) as error:
         problems.add(path, f"the test “{example.name}” cannot be played: {error}")
+    except Uncompilable as error:
+        problems.add(path, f"the test “{example.name}” renders what cannot run on {target}: {error}")
+
+
+def _commanded(case: Case, rendered: Mapping[str, Any]) -> Case:
+    """With a command, where neither the example nor the type has one: an author would write it."""
+    spec = case.intent.spec
+    if spec.command or rendered.get("command"):
+        return case
+    return replace(case, intent=replace(case.intent, spec=replace(spec, command=("example",))))
 
 
 # --- an ordinary intent -------------------------------------------------------------------------
@@ -111,18 +139,41 @@ def _case(document: Document, spec: Defined, example: Example, path: Path, probl
             Project((intent.spec.env,)),
         ),
         Document("HardwareProfile", Metadata(intent.spec.profile or _PROFILE), profile),
-        Document("ComponentType", Metadata(_TYPE), ComponentType("1.0.0", "job", _ANY)),
+        *(Document("Site", Metadata(name), Site(name, queueing="site")) for name in TARGETS),
+        *_standing_in(intent, document),
         document,
     ]
     return open_case(intent, Catalog.build(0, around), Facts(now=example.now), None)
 
 
+def _standing_in(intent: Intent, document: Document) -> Iterator[Document]:
+    """For the type and the traits of the example that neither come with a release nor are the document."""
+    named = [("ComponentType", intent.spec.type), *(("Trait", use.name) for use in intent.spec.traits)]
+    for kind, ref in dict.fromkeys(named):
+        name, _, version = ref.partition("@")
+        own = document.kind == kind and Catalog.is_named([ref], document)
+        if not own and EMPTY.find(kind, ref) is None:
+            at = version or "1.0.0"
+            spec = ComponentType(at, "job", _ANY) if kind == "ComponentType" else Trait(at, parameters=_ANY)
+            yield Document(kind, Metadata(name), spec)
+
+
+def _usual_type(document: Document, spec: Defined) -> str:
+    match spec:
+        case ComponentType():
+            return f"{document.metadata.name}@{spec.version}"
+        case Trait():
+            return next(iter(spec.applies_to), _TYPE)
+        case Policy():
+            return next(iter(spec.applies_to.types), _TYPE)
+
+
 def _intent(
     document: Document, spec: Defined, example: Example, path: Path, problems: Problems
 ) -> Intent | None:
-    own = f"{document.metadata.name}@{spec.version}" if not isinstance(spec, Policy) else ""
+    own = f"{document.metadata.name}@{spec.version}" if isinstance(spec, Trait) else ""
     body: dict[str, Any] = {
-        "type": own if isinstance(spec, ComponentType) else _TYPE,
+        "type": _usual_type(document, spec),
         "env": "test",
         "image": "registry.example/work:1",
         "gpus": 1,

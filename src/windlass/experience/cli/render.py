@@ -73,7 +73,7 @@ def _manifest(
     the time; whether it would be refused does (bursts, retired types, policies with hours)."""
     from windlass.core.admission.case import Facts, open_case
     from windlass.core.admission.decide import judge
-    from windlass.core.admission.traits import usable_sites, with_sharing
+    from windlass.core.admission.traits import missing_at, usable_sites, with_sharing
     from windlass.core.compiler.compile import Uncompilable, compile_component
     from windlass.core.compiler.local import compile_shape
     from windlass.core.documents.parse import parse_all
@@ -88,6 +88,11 @@ def _manifest(
             f"{item.value.path} would be rejected",
             reasons=reasons,
             extra={"where": [source.where(reason.field) for reason in reasons]},
+        )
+    if missing := missing_at(case, where):
+        raise Rejected(
+            f"{item.value.path} does not run on {target}: {'; '.join(missing)}",
+            remedy="render it for another --target, or ask a platform engineer for what is missing",
         )
     try:
         compiled = compile_component(case, where)

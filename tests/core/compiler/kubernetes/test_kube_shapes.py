@@ -82,7 +82,10 @@ def test_a_part_of_another_form_is_refused_and_never_an_accident(kind: str, othe
     at: Any = objects
     for step in way:
         at = at[step]
-    at[last] = other
+    if data.draw(st.booleans()):
+        at[last] = other
+    else:
+        del at[last]
     with suppress(Refused, Conflict):
         finish(work(), {"objects": objects}, [("quiet", {"container": {"env": []}})], author=True)
 
@@ -100,6 +103,7 @@ def test_a_type_may_bring_claims_for_new_volumes() -> None:
         ("env", [{"value": "nameless"}], "objects[0].spec.template.spec.containers[0].env[0]"),
         ("resources", [], "objects[0].spec.template.spec.containers[0].resources"),
         ("args", [1], "objects[0].spec.template.spec.containers[0].args[0]"),
+        ("volumeMounts", [{"name": "v"}], "objects[0].spec.template.spec.containers[0].volumeMounts[0]"),
     ],
 )
 def test_the_refusal_names_the_place(part: str, wrong: Any, place: str) -> None:
@@ -108,3 +112,12 @@ def test_the_refusal_names_the_place(part: str, wrong: Any, place: str) -> None:
     with pytest.raises(Refused) as refused:
         finish(work(), {"objects": objects}, author=True)
     assert str(refused.value).startswith(f"{place}: ")
+
+
+@pytest.mark.parametrize("image", [{"name": "x"}, ["x"], 1])
+def test_an_image_that_is_no_text_is_refused_at_its_place(image: Any) -> None:
+    objects = objects_of("Job")
+    objects[0]["spec"]["template"]["spec"]["initContainers"][0]["image"] = image
+    with pytest.raises(Refused) as refused:
+        finish(work(), {"objects": objects}, author=True)
+    assert str(refused.value).startswith("objects[0].spec.template.spec.initContainers[0].image: ")

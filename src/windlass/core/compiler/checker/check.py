@@ -8,7 +8,6 @@ is a breach: a field that Kubernetes adds tomorrow is not open by accident.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,10 +17,10 @@ from windlass.core.compiler.checker.objects import object_breaches
 from windlass.core.compiler.checker.script import read_script
 from windlass.core.compiler.checker.slurm import slurm_breaches
 from windlass.core.compiler.work import Work
+from windlass.core.secret_forms import secret_in
 
 _SHORT = 6
 """Characters. A shorter secret is looked for as a whole value only: it would be part of innocent ones."""
-_OUR_KEYS = re.compile(r"wd[lt]_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
 
 
 def check(work: Work, target: str, manifests: Any, allowed: Allowed = NOTHING_MORE) -> tuple[Breach, ...]:
@@ -48,8 +47,9 @@ def _unquoted(work: Work, target: str, manifests: Any) -> Any:
 
 
 def _secrets(tree: Any, clear: frozenset[str]) -> Iterator[Breach]:
-    """Anywhere, also inside longer text and as base64, the way ConfigMaps hold bytes."""
-    if not clear and not _OUR_KEYS.search(str(tree)):  # one look, where there is nothing to find
+    """Anywhere, also inside longer text and as base64, the way ConfigMaps hold bytes; and what is known for a
+    secret by its form."""
+    if not clear and secret_in(str(tree)) is None:  # one look, where there is nothing to find
         return
     values = {value for value in clear if value}
     encoded = {base64.b64encode(value.encode("utf-8", "surrogatepass")).decode() for value in values}
@@ -57,8 +57,8 @@ def _secrets(tree: Any, clear: frozenset[str]) -> Iterator[Breach]:
     for path, text in _texts(tree, ()):
         if text in values or any(value in text for value in inside):
             yield breach("secret", path, "text that holds the value of a secret", "a reference to it")
-        elif _OUR_KEYS.search(text):
-            yield breach("secret", path, "text that holds a key of this platform", "no key")
+        elif (what := secret_in(text)) is not None:
+            yield breach("secret", path, f"text that holds {what}", "a reference to it")
 
 
 def _texts(tree: Any, path: Path) -> Iterator[tuple[Path, str]]:

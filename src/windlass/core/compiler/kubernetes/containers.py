@@ -73,7 +73,7 @@ def _image(image: Any, path: Path, images: Collection[str] | None) -> Iterator[t
     if images is None:
         if not isinstance(image, str) or image.startswith("${"):
             yield path, "the image of a container beside the author's is written out: parameters bring none"
-    elif image not in images:
+    elif not isinstance(image, str) or image not in images:
         yield path, f"the image {image} is not among those that may run beside the author's"
 
 

@@ -121,9 +121,10 @@ def _object(
     kind = kinds.kind_of(thing)
     allowed = kinds.RAW_KINDS if author else {*kinds.WORKLOADS, *kinds.BESIDE}
     if kind not in allowed:
+        known = ", ".join(sorted(" ".join(one) for one in allowed))
         yield (
             (*path, "kind"),
-            f"{' '.join(kind).strip() or 'nothing'} is not among the kinds a component may hold",
+            f"{' '.join(kind).strip() or 'nothing'} is not among the kinds a component may hold: {known}",
         )
         return
     yield from _closed(thing, _TOP, path, "belongs to the platform")

@@ -49,8 +49,8 @@ _BESIDE: Mapping[kinds.Kind, Mapping[str, Any]] = {
     kinds.DEPLOYMENT: {"spec": {"strategy": {"rollingUpdate": {}}}},
     kinds.STATEFUL_SET: {"spec": {"volumeClaimTemplates": [{"metadata": {"name": str}, "spec": {}}]}},
 }
-_REQUIRED = frozenset({"name"})
-"""Without it a part of a list cannot be told from its neighbours."""
+_REQUIRED = frozenset({"name", "mountPath"})
+"""Without it a part of a list cannot be told from its neighbours, nor a mount have a place."""
 
 
 def misshapen(objects: Any) -> Iterator[tuple[Path, str]]:
