@@ -118,6 +118,19 @@ def test_mig_profiles_that_no_gpu_has_are_refused(profile: str) -> None:
     assert field == "workloads[0].migProfile"
 
 
+def test_a_gpu_held_twice_is_told_once_with_who_holds_it() -> None:
+    def runs(name: str, amount: Doc, gpus: list[int]) -> Doc:
+        held = {"since": 0, "on": [{"node": "n1", "gpus": gpus}]}
+        return {"name": name, "queue": "a", "class": "h", **amount, "running": held}
+
+    slices = {"migProfile": "1g.10gb", "units": 2}
+    works = [runs("one", {"gpus": 1}, [0]), runs("two", slices, [0, 0]), runs("self", {"gpus": 2}, [1, 1])]
+    assert refusals(workloads=works) == [
+        ("workloads[1].running", "workloads[1].running holds GPU 0 of n1, which is held already by one"),
+        ("workloads[2].running", "workloads[2].running holds GPU 1 of n1, which is held already by itself"),
+    ]
+
+
 def test_what_runs_beyond_every_quota_is_counted_and_let_run() -> None:
     """Nothing new gets in, and the answer says what is held."""
     world: Doc = {

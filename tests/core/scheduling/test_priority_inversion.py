@@ -138,7 +138,7 @@ def test_a_gap_beside_what_is_kept_apart_is_no_gap(wish: Doc) -> None:
 
 
 def test_what_a_lender_leaves_of_a_victim_goes_to_who_is_next() -> None:
-    """`back` sends all of `loan` away and uses one of its eight; `high` was tried before, `low` comes after."""
+    """`back` sends `loan` away and uses one of its eight; `high` was tried before, `low` comes after."""
     loan = work("loan", gpus=8, priority=1, running=runs(-5, ("n1", list(range(8)))))
     works = [
         loan,
@@ -168,7 +168,7 @@ def test_taking_back_does_not_pass_who_is_ahead_in_the_same_queue() -> None:
 
 
 def test_a_minimum_runtime_protects_only_what_has_begun() -> None:
-    """Of the two that start now in `a`, `low` borrows: it waits when `b` wants what is its own, not `high`."""
+    """Of the two that start now in `a`, `low` borrows: it waits when `b` wants its own, not `high`."""
     works = [
         work("high", gpus=1, priority=5),
         work("low", gpus=4, priority=1, minRuntime=30),

@@ -129,7 +129,9 @@ def check_running(running: list[tuple[Fields, Running]], fleet: dict[str, Node])
     left = {(node.name, gpu): GPU for node in fleet.values() for gpu in range(node.gpus)}
     modes: dict[tuple[str, int], str] = {}
     instances: dict[tuple[str, int], list[Profile]] = {}
+    holders: dict[tuple[str, int], dict[str, None]] = {}
     for fields, work in running:
+        refused: set[tuple[str, int]] = set()
         parts, profile = parts_of(work.shape), need_of(work.shape).profile
         for worker in work.placement.workers:
             for gpu, part in zip(worker.gpus, parts, strict=False):
@@ -141,7 +143,14 @@ def check_running(running: list[tuple[Fields, Running]], fleet: dict[str, Node])
                 if profile is not None:
                     lying.append(profile)
                 shared_alike = modes.setdefault(key, work.shape.sharing) == work.shape.sharing
+                others = [id for id in holders.setdefault(key, {}) if id != work.id]
+                holders[key][work.id] = None
                 if left[key] < 0 or not shared_alike or not can_lie_together(lying):
-                    fields.wrong("running", f"holds GPU {gpu} of {worker.node}, which is held already")
+                    if key not in refused:
+                        by = ", ".join(others) or "itself"
+                        fields.wrong(
+                            "running", f"holds GPU {gpu} of {worker.node}, which is held already by {by}"
+                        )
+                    refused.add(key)
                     left[key] = 0
                     lying.clear()
