@@ -205,3 +205,14 @@ def test_the_description_says_what_each_parameter_may_be(tmp_path: Path) -> None
         assert role["enum"] == [*ROLES, None] == [*api.KEY_ROLES, None]
 
     play(tmp_path, story)
+
+
+def test_a_log_of_an_attempt_that_never_was_is_told_by_the_name_of_the_work(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.apply(intent("nlp/dev/job", 1))
+        await world.settle()
+        reply = await world.call("GET", f"{url('nlp/dev/job')}/logs?attempt=7")
+        assert reply.status == 404 and reply.json["detail"] == "nlp/dev/job has no attempt 7"
+        assert reply.json["remedy"] == "its last one is attempt 1"
+
+    play(tmp_path, story)

@@ -103,6 +103,10 @@ class Components:
             raise NotFound(
                 f"{run.path} has not run yet", remedy=f"`windlass why {run.path}` says what it waits for"
             )
+        if attempt > run.attempt:
+            raise NotFound(
+                f"{run.path} has no attempt {attempt}", remedy=f"its last one is attempt {run.attempt}"
+            )
         if worker >= run.shape.workers:
             raise BadRequest(f"it has workers 0 to {run.shape.workers - 1}", remedy="choose one of them")
         source = self._source(run.site)

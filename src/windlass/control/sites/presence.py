@@ -84,8 +84,7 @@ async def silent_since(tx: Tx, site: str) -> Ms:
     if lease is None:
         raise Conflict(
             f"the site {site} has no agent that could be away",
-            remedy="the site of this very server is here as long as it is; one that never had an agent holds"
-            " no work, and can be deleted",
+            remedy="a site that never had one holds no work; the site inside `windlass up` ends with it",
         )
     heard = Ms(max(0, lease.expires - LENGTH))
     if lease.holder:

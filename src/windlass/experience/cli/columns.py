@@ -104,7 +104,7 @@ DECISIONS: list[Column[api.Decision]] = [
 
 EVENTS: list[Column[api.Event]] = [
     Column("ID", lambda one, _: str(one.id)),
-    Column("AT", lambda one, _: phrases.clock(one.at)),
+    Column("AT (UTC)", lambda one, _: phrases.clock(one.at)),
     Column("EVENT", lambda one, _: one.type),
     Column("SUBJECT", lambda one, _: one.subject),
     Column("ACTOR", lambda one, _: one.actor),
@@ -114,7 +114,7 @@ EVENTS: list[Column[api.Event]] = [
 
 AUDIT: list[Column[api.AuditEntry]] = [
     Column("ID", lambda one, _: str(one.id)),
-    Column("AT", lambda one, _: phrases.clock(one.at)),
+    Column("AT (UTC)", lambda one, _: phrases.clock(one.at)),
     Column("ACTOR", lambda one, _: one.actor),
     Column("ACTION", lambda one, _: one.action),
     Column("SUBJECT", lambda one, _: one.subject),
@@ -208,7 +208,7 @@ _DOCUMENTS: dict[str, list[Column[api.Document]]] = {
     ],
     "PriceBook": [
         Column("CURRENCY", lambda one, _: _field(one, "currency")),
-        Column("FROM", lambda one, _: _field(one, "effectiveFrom")),
+        Column("FROM (UTC)", lambda one, _: phrases.clock(_field(one, "effectiveFrom"))),
         Column("PRICES", lambda one, _: str(len(one.spec.get("prices") or []))),
     ],
     "Site": [

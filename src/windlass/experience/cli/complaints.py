@@ -24,8 +24,9 @@ def show(error: WindlassError, session: Session) -> None:
 def for_a_person(error: WindlassError, session: Session) -> WindlassError:
     """The server speaks of requests and headers; whoever types a command has a context instead. What an
     identity provider said of a login is not the server's."""
-    asked_without = not session.access.api_key and session.access.login is None
-    if isinstance(error, Unauthenticated) and asked_without and "requestId" in error.extra:
+    if not isinstance(error, Unauthenticated) or "requestId" not in error.extra:
+        return error  # perhaps of the context itself: then there is none to ask
+    if not session.access.api_key and session.access.login is None:
         return Unauthenticated(
             f"you have no key for {session.access.server}; run 'windlass up' or 'windlass login',"
             " or set WINDLASS_API_KEY",

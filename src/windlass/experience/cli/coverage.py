@@ -29,7 +29,7 @@ def coverage(session: Session, window: str) -> None:
     found = session.client.coverage(window, **where)
     rows = [[one.tenant, one.type or _UNKNOWN, one.gpu_hours] for one in found.lines]
     names = [f"coverage/{one.tenant}/{one.type or _UNKNOWN}" for one in found.lines]
-    show(session, found, ["TENANT", "TYPE", "GPU HOURS"], rows, names)
+    show(session, found, ["TENANT", "TYPE", "GPU-HOURS"], rows, names)
     if found.percent is not None:
         hours = f"{found.types_gpu_hours} GPU-hours through types, {found.raw_gpu_hours} through raw"
         session.say(f"{found.percent} % over {found.window}: {hours}")

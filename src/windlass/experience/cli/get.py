@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from windlass.core.errors import Invalid, NotFound
-from windlass.experience.cli import columns, completing
+from windlass.experience.cli import columns, completing, phrases
 from windlass.experience.cli.complaints import warning_line
 from windlass.experience.cli.kinds import KindName, find_kind
 from windlass.experience.cli.listing import show_items, watch_items
@@ -165,8 +165,8 @@ def _record(
 
 def _revision(session: Session, at: int | None) -> None:
     found = session.client.revision(at)
-    row = [str(found.revision), found.at, found.actor]
-    show(session, found, ["REVISION", "AT", "ACTOR"], [row], [f"revision/{found.revision}"])
+    row = [str(found.revision), phrases.clock(found.at), found.actor]
+    show(session, found, ["REVISION", "AT (UTC)", "ACTOR"], [row], [f"revision/{found.revision}"])
 
 
 def _number(text: str) -> int:

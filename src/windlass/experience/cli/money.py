@@ -39,7 +39,7 @@ def quota_show(session: Session) -> None:
         return
     if session.output == "name":
         for line in found.quotas:
-            write(f"{line.scope}/{line.gpu_class}")
+            write(f"quota/{line.scope}/{line.gpu_class}")
         return
     write("GPUs")
     headers = ["SCOPE", "CLASS", "GUARANTEED", "MAX", "USED", "BORROWED", "AVAILABLE"]

@@ -39,7 +39,7 @@ def show(
 ) -> None:
     """One answer in the form the session asks for."""
     if not rows and session.output in {"table", "wide"}:
-        session.say("nothing to show")
+        session.say("nothing to show" + session.narrowed)
     elif session.machine:
         print_value(value, session.output)
     elif session.output == "name":

@@ -74,6 +74,17 @@ class Session:
         return self.chosen_tenant or self.access.tenant
 
     @property
+    def narrowed(self) -> str:
+        """What -t, -p and -e leave in sight, for a message: a name that is mistyped leaves nothing."""
+        chosen = {
+            "tenant": self.chosen_tenant,
+            "project": self.chosen_project,
+            "environment": self.chosen_env,
+        }
+        told = [f"{what} {name}" for what, name in chosen.items() if name]
+        return f" of {', '.join(told)}" if told else ""
+
+    @property
     def machine(self) -> bool:
         """Whether stdout is for a program."""
         return self.output in {"json", "yaml"}

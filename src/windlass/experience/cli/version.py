@@ -29,6 +29,8 @@ def version(session: Session) -> None:
             "api": server.api if server else None,
         }
         print_value(value, session.output)
+    elif session.output == "name":
+        write(f"version/{__version__}")
     else:
         write(f"windlass {__version__}")
         if server:
