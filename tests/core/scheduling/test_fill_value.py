@@ -65,7 +65,8 @@ def test_what_is_remembered_changes_no_value(
     for gpus, taken in left:
         state = table.wholly(LARGEST, gpus)
         for at in taken:
-            state = state[needs[at % len(needs)]] or state
+            after = state[needs[at % len(needs)]]
+            state = state if after is None else after
         states.append(state)
     nodes = [(state, host, site) for state in states for host in HOSTS for site in ("s1", "s2", "s3")]
     for state, host, site in chance.sample(nodes, min(60, len(nodes))):

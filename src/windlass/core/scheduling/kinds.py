@@ -8,7 +8,7 @@ once for each mix, and placing something costs a walk over the kinds that have r
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 
 from windlass.core.scheduling.gpus import GpuState, GpuStates, Need
 from windlass.core.scheduling.mix import Mix
@@ -118,28 +118,27 @@ class Kinds:
                     break
         return found
 
-    def fall(self, kind: Kind, ask: Ask) -> int:
-        """How much less the node would be worth, in steps."""
-        return self.falls(ask)(kind)
-
-    def falls(self, ask: Ask) -> Callable[[Kind], int]:
-        """The same for many kinds."""
+    def falls(self, kinds: Iterable[Kind], ask: Ask) -> list[int]:
+        """How much less a node of each would be worth, in steps."""
         self._renew()
         known = self._falls.get(ask)
         if known is None:
             if len(self._falls) >= MAX_ASKS:
                 self._falls.clear()
             known = self._falls[ask] = {}
-        remembered = known
-
-        def fall(kind: Kind) -> int:
-            fall = remembered.get(kind)
+        falls = []
+        for kind in kinds:
+            fall = known.get(kind)
             if fall is None:
-                args = (kind.gpus, kind.cpu, kind.memory, kind.site, ask)
-                fall = remembered[kind] = self.fall_of(*args)
-            return fall
+                fall = known[kind] = self.fall_of(kind.gpus, kind.cpu, kind.memory, kind.site, ask)
+            falls.append(fall)
+        return falls
 
-        return fall
+    def least(self, kinds: Sequence[Kind], ask: Ask) -> list[Kind]:
+        """Those whose value falls least."""
+        falls = self.falls(kinds, ask)
+        least = min(falls)
+        return [kind for kind, fall in zip(kinds, falls, strict=True) if fall == least]
 
     def fall_of(self, gpus: GpuState, cpu: int, memory: int, site: str, ask: Ask) -> int:
         """The same for a node as it would be."""

@@ -187,13 +187,14 @@ class _Search:
 
     def one(self) -> _Found:
         """The best node for a single worker."""
-        kinds = [kind for kind in self._with_room(COMPARED) if self._first(kind) is not None]
+        kinds = self._with_room(COMPARED)
+        if self.avoid:
+            kinds = [kind for kind in kinds if self._first(kind) is not None]
         if not kinds:
             return _NOTHING
         best = kinds[0]
         if len(kinds) > 1:
-            falls = self.kinds.falls(self.ask)
-            best = min(kinds, key=lambda kind: (falls(kind), *_second(kind)))
+            best = min(self.kinds.least(kinds, self.ask), key=_second)
         room = self._linked(best)
         return _Found((room,), 0, best.price)
 
@@ -235,10 +236,9 @@ class _Search:
     ) -> list[tuple[int, Kind, Iterator[Room]]]:
         if len(offered) < 2:
             return [(0, kind, rooms) for kind, rooms in offered]
-        falls = self.kinds.falls(self.ask)
-        keyed = [
-            (falls(kind) if at < COMPARED else _LAST, kind, rooms) for at, (kind, rooms) in enumerate(offered)
-        ]
+        falls = self.kinds.falls([kind for kind, _ in offered[:COMPARED]], self.ask)
+        falls += [_LAST] * (len(offered) - len(falls))
+        keyed = [(fall, kind, rooms) for (kind, rooms), fall in zip(offered, falls, strict=True)]
         return sorted(keyed, key=lambda one: (one[0], *_second(one[1])))
 
     def _with_room(self, most: int | None) -> list[Kind]:
