@@ -98,3 +98,30 @@ def test_a_tenants_budgets_bind_its_projects(tmp_path: Path) -> None:
             assert [one["scope"] for one in (await world.get(f"/v1/quota?{query}"))["budgets"]] == ["acme"]
 
     play(tmp_path, story)
+
+
+def test_a_burst_raises_the_ceiling_that_is_shown_while_it_lasts(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        burst = {"profileClass": H100, "extra": 4, "reason": "launch"}
+        hour = {"from": "2026-03-02T09:00:00Z", "until": "2026-03-02T10:00:00Z"}
+        await world.apply(envelope("umbra", {"tenant": "umbra"}, gpus=quota(0, 8), burst=[{**burst, **hour}]))
+        await world.settle()
+        assert (await lines(world, "tenant=umbra"))["umbra", H100]["max"] == "12"
+        assert (await lines(world, "project=cheap"))["umbra/cheap", H100]["max"] == "12"
+        world.advance(3600)
+        await world.settle()
+        assert (await lines(world, "tenant=umbra"))["umbra", H100]["max"] == "8"
+
+    play(tmp_path, story)
+
+
+def test_what_one_project_borrows_from_another_its_tenant_has_not_borrowed(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.apply(envelope("nlp-prod", {"tenant": "acme", "project": "nlp"}, gpus=quota(6, 8)))
+        await world.apply(intent("vision/prod/x", 5))
+        await world.settle()
+        assert (await lines(world, "project=vision"))["acme/vision", H100]["borrowed"] == "3"
+        line = (await lines(world, "tenant=acme"))["acme", H100]
+        assert (line["guaranteed"], line["used"], line["borrowed"]) == ("8", "5", "0")
+
+    play(tmp_path, story)

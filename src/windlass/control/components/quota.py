@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from windlass.contracts import api
@@ -10,6 +11,7 @@ from windlass.control.db.narrow import Place
 from windlass.control.db.port import Tx
 from windlass.control.identity.scopes import Scope
 from windlass.core.admission.entitlements import allowed_sharing
+from windlass.core.catalog.quotas import ceiling_at
 from windlass.core.catalog.snapshot import Catalog, scope_name
 from windlass.core.catalog.snapshot import Scope as Key
 from windlass.core.documents.kinds import Envelope, GpuQuota
@@ -34,7 +36,7 @@ async def quota_answer(plane: ControlPlane, scope: Scope, place: Place) -> api.Q
         _line(plane, key, quota)
         for key, envelope in sorted(catalog.envelopes.items(), key=lambda item: _parts(item[0]))
         if key[0] in tenants and _parts(key)[: len(wanted)] == wanted
-        for quota in envelope.gpus
+        for quota in _now(plane, envelope)
     ]
     if len(wanted) > 1:
         lines = [*_inherited(plane, wanted), *lines]
@@ -79,7 +81,7 @@ def _inherited(plane: ControlPlane, at: Parts) -> list[api.QuotaLine]:
     stated = {quota.profile_class for quota in own.gpus} if own is not None else set()
     nearest: dict[str, MilliGpu | None] = {}
     for envelope in _above(plane.catalog.current, at):
-        for quota in envelope.gpus:
+        for quota in _now(plane, envelope):
             ceiling = quota.max if quota.max is not None else nearest.get(quota.profile_class)
             nearest[quota.profile_class] = ceiling
     return [
@@ -89,8 +91,14 @@ def _inherited(plane: ControlPlane, at: Parts) -> list[api.QuotaLine]:
     ]
 
 
+def _now(plane: ControlPlane, envelope: Envelope) -> list[GpuQuota]:
+    """With the ceilings of this moment: a burst raises them while it lasts."""
+    return [replace(quota, max=ceiling_at(envelope, quota, plane.clock())) for quota in envelope.gpus]
+
+
 def _line(plane: ControlPlane, key: Key, quota: GpuQuota) -> api.QuotaLine:
-    """`available` is what the scope could get now, its own and borrowed, as far as nodes have room."""
+    """`available` is what the scope could get now, its own and borrowed, as far as nodes have room. What one
+    part of it borrows from another, the scope itself does not."""
     scope = scope_name(key)
     pool = plane.scheduler.state.tree.pool(scope, quota.profile_class)
     return api.QuotaLine(
@@ -99,7 +107,7 @@ def _line(plane: ControlPlane, key: Key, quota: GpuQuota) -> api.QuotaLine:
         guaranteed=format_gpus(quota.guaranteed),
         max=format_gpus(quota.max) if quota.max is not None else None,
         used=format_gpus(pool.held),
-        borrowed=format_gpus(pool.borrowed),
+        borrowed=format_gpus(MilliGpu(min(pool.borrowed, max(0, pool.held - quota.guaranteed)))),
         available=format_gpus(MilliGpu(min(pool.free(), _room(plane, key[0], quota.profile_class)))),
     )
 

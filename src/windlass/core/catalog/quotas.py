@@ -43,11 +43,14 @@ def _node(catalog: Catalog, scope: Scope, parent: str | None, now_ms: Ms) -> Quo
 
 
 def _limit(envelope: Envelope, quota: GpuQuota, now_ms: Ms) -> Limit:
+    return Limit(quota.guaranteed, ceiling_at(envelope, quota, now_ms), quota.lend)
+
+
+def ceiling_at(envelope: Envelope, quota: GpuQuota, now_ms: Ms) -> MilliGpu | None:
     """A burst raises the ceiling while it lasts, and guarantees nothing."""
-    ceiling = quota.max
-    if ceiling is not None:
-        ceiling = MilliGpu(ceiling + _extra(envelope, quota.profile_class, now_ms))
-    return Limit(quota.guaranteed, ceiling, quota.lend)
+    if quota.max is None:
+        return None
+    return MilliGpu(quota.max + _extra(envelope, quota.profile_class, now_ms))
 
 
 def _extra(envelope: Envelope, profile_class: str, now_ms: Ms) -> int:
