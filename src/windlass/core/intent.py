@@ -24,7 +24,13 @@ from windlass.core.documents.scalars import (
 )
 from windlass.core.units import MilliGpu
 
-RESERVED_LABEL_PREFIXES = ("windlass.dev/", "kueue.x-k8s.io/", "cost/", "kubernetes.io/")
+RESERVED_LABEL_PREFIXES = (
+    "windlass.dev/",
+    "kueue.x-k8s.io/",
+    "cost/",
+    "kubernetes.io/",
+    "k8s.io/",
+)
 """A label key is reserved when its prefix is one of these or a subdomain of one."""
 
 PLATFORM_OWNED_FIELDS = (

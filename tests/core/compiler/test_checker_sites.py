@@ -109,6 +109,9 @@ def test_another_option_is_a_breach_even_where_the_script_agrees(law: Law, name:
     assert law in {breach.law for breach in check(one, "slurm", forged)}
 
 
+MOUNTS = "_SLURM_SPANK_OPTION_pyxis_container_mounts"
+
+
 def replaced(old: str, new: str) -> Callable[[str], str]:
     def change(script: str) -> str:
         assert old in script
@@ -147,6 +150,8 @@ SCRIPTS: list[tuple[Law, Callable[[str], str]]] = [
     ("image", replaced("'ghcr.io/acme/sft:v3'", "'ghcr.io/rival/miner:v1'")),
     ("image", replaced("'--export=ALL'", "'--export=ALL' '--container-image=x'")),
     ("owned", replaced("export EPOCHS", "export SLURM_CONF='/tmp/x'\nexport EPOCHS")),
+    ("owned", replaced("export EPOCHS", f"export {MOUNTS}='/:/x'\nexport EPOCHS")),
+    ("owned", replaced("export EPOCHS", "export ENROOT_MOUNT_HOME='y'\nexport EPOCHS")),
     ("owned", replaced("export EPOCHS", "export CUDA_VISIBLE_DEVICES='0,1,2'\nexport EPOCHS")),
     ("secret", replaced("EPOCHS='3'", "EPOCHS='3'\nexport KEY='hunter2-hunter2'")),
 ]

@@ -180,6 +180,9 @@ def test_an_image_is_run_where_the_site_can(image: str, written: str) -> None:
     assert "EPOCHS" in kept and "RANK" in kept
 
 
+MOUNTS = "_SLURM_SPANK_OPTION_pyxis_container_mounts"
+"""By such a variable an option of a plugin reaches a step that was not started with it."""
+
 REFUSED: Sequence[tuple[str, Work, dict[str, Any], str]] = [
     ("owned", work(), {"options": {"account": "other"}}, "account, which the platform decides"),
     ("unknown", work(), {"options": {"wrap": "id"}}, "wrap, which the platform decides"),
@@ -198,6 +201,13 @@ REFUSED: Sequence[tuple[str, Work, dict[str, Any], str]] = [
         work(),
         {"variables": {"SLURM_CONF": "x"}},
         "type training-job@1.0.0 sets the variable SLURM_CONF",
+    ),
+    ("mounts", work(variables={MOUNTS: "/:/host"}), {}, f"the author sets the variable {MOUNTS}"),
+    (
+        "home",
+        work(variables={"ENROOT_MOUNT_HOME": "y"}),
+        {},
+        "the author sets the variable ENROOT_MOUNT_HOME",
     ),
     ("nothing to run", work(command=()), {}, "needs a command"),
     ("engine", work(at=Site("slurm", containers="podman")), {}, "with podman"),

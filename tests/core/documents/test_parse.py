@@ -230,6 +230,7 @@ def test_overrides_are_searched_at_any_depth() -> None:
         "app.kubernetes.io/name",
         "kubernetes.io/hostname",
         "KUBERNETES.IO/x",
+        "jobset.sigs.k8s.io/x",
     ],
 )
 def test_a_reserved_label_is_overreach(part: str, key: str) -> None:

@@ -31,6 +31,9 @@ _WORDS_OF_CEL = frozenset(
 )
 _OF_THE_WHOLE = ("required", "minProperties", *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"))
 """What is not for one parameter to fulfil."""
+MAX_FILLED = 1000
+"""Values that defaults may add inside one that an author writes. Parts that hold each other, or two of the
+next thirty times over, would never be done."""
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
 
@@ -62,6 +65,13 @@ def check_schema(schema: Mapping[str, Any], problems: Problems) -> None:
             path,
             f"spec.parameters is not a JSON Schema: {str(error).splitlines()[0]}",
             remedy="correct the schema (JSON Schema 2020-12)",
+        )
+    for where in _swelling(schema, path):
+        problems.add(
+            where,
+            f"the defaults inside {dotted(where)} come to more than {MAX_FILLED} values",
+            remedy="leave out defaults of parts that hold more of the same",
+            limit=str(MAX_FILLED),
         )
     if len(problems) == before:
         _check_parameters(schema, path, problems)
@@ -166,6 +176,50 @@ def _same_value(schema: Any, at: Path) -> Iterator[Path]:
         if isinstance(listed, list | tuple):
             yield from ((*at, name, index) for index in range(len(listed)))
     yield from ((*at, name) for name in _IN_PLACE if isinstance(found.get(name), Mapping))
+
+
+def _swelling(schema: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    """Where the defaults of what is inside a value would make too much of it."""
+    known: dict[int, int] = {}
+    for where, place in _places(schema, ()):
+        if _filling(schema, place, known) > MAX_FILLED:
+            yield (*path, *where)
+            return  # what holds it swells as well
+
+
+def _places(schema: Any, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            yield from _places(value, (*path, key))
+        if isinstance(schema.get("properties"), Mapping):
+            yield path, schema
+    elif isinstance(schema, list | tuple):
+        for at, value in enumerate(schema):
+            yield from _places(value, (*path, at))
+
+
+def _filling(schema: Mapping[str, Any], place: Any, known: dict[int, int]) -> int:
+    """How many values `names.filled` puts into an empty mapping of it; endless: more than are allowed."""
+    for _ in range(MAX_FILLED):  # a chain of references; those in a circle were refused
+        if not (isinstance(place, Mapping) and isinstance(place.get("$ref"), str)):
+            break
+        place = _at(schema, _pointer(schema, place["$ref"]))
+    parts = place.get("properties") if isinstance(place, Mapping) else None
+    if not isinstance(parts, Mapping):
+        return 0
+    if id(place) not in known:
+        known[id(place)] = MAX_FILLED + 1  # while it is being counted: it holds itself
+        added = 0
+        for part in parts.values():
+            default = part.get("default") if isinstance(part, Mapping) else None
+            if isinstance(default, Mapping):
+                added += 1 + _filling(schema, part, known)
+            elif isinstance(default, list | tuple):
+                added += 1 + len(default) * _filling(schema, part.get("items"), known)
+            elif default is not None:
+                added += 1
+        known[id(place)] = min(added, MAX_FILLED + 1)
+    return known[id(place)]
 
 
 def _pointer(schema: Any, ref: str) -> Path:

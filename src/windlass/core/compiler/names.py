@@ -128,7 +128,9 @@ def filled(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
 def _completed(schema: Mapping[str, Any], body: Any, value: Any, depth: int = 0) -> Any:
     """With the defaults of what is inside it: of the parts of a mapping, and of each element of a list."""
-    if isinstance(body, Mapping) and isinstance(body.get("$ref"), str):
+    for _ in range(_NESTED):
+        if not (isinstance(body, Mapping) and isinstance(body.get("$ref"), str)):
+            break
         body = _pointed(schema, body["$ref"])
     if not isinstance(body, Mapping) or depth > _NESTED:
         return value

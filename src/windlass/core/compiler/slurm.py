@@ -95,8 +95,23 @@ def refused(part: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
             yield ("variables", name), f"the platform sets the variable {name} for each worker"
 
 
+_OF_THE_LAUNCH = (
+    "SLURM_",
+    "SBATCH_",
+    "SRUN_",
+    "SALLOC_",
+    "_SLURM_",
+    "SPANK_",
+    "PYXIS_",
+    "ENROOT_",
+    "WINDLASS_",
+)
+"""How such variables begin. They are options by another way: with them a step would get another image, or
+folders of its node."""
+
+
 def _is_ours(variable: str) -> bool:
-    return variable in _OF_THE_PLATFORM or variable.startswith(("SLURM_", "SBATCH_", "SRUN_", "WINDLASS_"))
+    return variable in _OF_THE_PLATFORM or variable.startswith(_OF_THE_LAUNCH)
 
 
 def _asked(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> Options:

@@ -109,6 +109,17 @@ def test_kubernetes_puts_nothing_into_what_an_author_wrote(text: str, written: s
     assert written.replace("$$", "$") == text  # as Kubernetes reads it
 
 
+def test_labels_under_a_domain_speak_to_nobody_in_the_cluster() -> None:
+    """They are the author's, on the objects; on pods they could take one out of a mesh or a policy."""
+    own = {"team": "nlp", "acme.example/team": "nlp", "sidecar.istio.io/inject": "false", "volcano.sh/x": "y"}
+    job = finish(work(labels=own), JOB)[0]
+    assert own.items() <= job["metadata"]["labels"].items()
+    assert set(own) & set(job["spec"]["template"]["metadata"]["labels"]) == {"team"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main"}]}}
+    (alone,) = finish(work(labels=own), {"objects": [pod]})
+    assert set(own) & set(alone["metadata"]["labels"]) == {"team"}
+
+
 def test_reserved_labels_of_an_author_are_never_written() -> None:
     forged = {"windlass.dev/tenant": "globex", "cost/project": "x", "kueue.x-k8s.io/queue-name": "vip"}
     job = finish(work(labels=forged), JOB)[0]

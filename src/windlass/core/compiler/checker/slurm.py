@@ -20,7 +20,8 @@ _OPEN: Mapping[str, str] = {
 """What a type or a trait may have asked for."""
 _CLOCK = re.compile(r"([0-9]+)-([0-9]{2}):([0-9]{2}):([0-9]{2})")
 _OF_THE_WORKER = re.compile(
-    r"(SLURM|SBATCH|SRUN|WINDLASS|BASH)_?.*|.*_VISIBLE_DEVICES|(LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
+    r"_?(SLURM|SBATCH|SRUN|SALLOC|SPANK|PYXIS|ENROOT|WINDLASS|BASH)_?.*|.*_VISIBLE_DEVICES"
+    r"|(LOCAL_)?(RANK|WORLD_SIZE)|MASTER_(ADDR|PORT)"
 )
 _TOLD = ("WINDLASS_COMPONENT", "WINDLASS_IMAGE")
 

@@ -55,7 +55,7 @@ def finish_pod(work: Work, template: dict[str, Any], kind: Kind, *, gang: bool) 
 
 def pod_labels(work: Work, *, gated: bool) -> dict[str, str]:
     """With the queue where the pod itself is what waits in it."""
-    labels = {**words.author_labels(work), **words.attribution(work)}
+    labels = {**words.author_labels(work, pods=True), **words.attribution(work)}
     if gated:
         labels |= queue_labels(work) | {words.KUEUE_MANAGED: "true"}
     return labels

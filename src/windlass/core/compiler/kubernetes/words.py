@@ -112,9 +112,15 @@ def attribution(work: Work) -> dict[str, str]:
     }
 
 
-def author_labels(work: Work) -> dict[str, str]:
-    """The author's own. Admission refuses reserved keys; should one come through, it is not written."""
-    return {key: value for key, value in work.labels.items() if not reserved(key)}
+def author_labels(work: Work, *, pods: bool = False) -> dict[str, str]:
+    """The author's own. Admission refuses reserved keys; should one come through, it is not written.
+    Meshes and controllers of a cluster listen to labels of pods under a domain: one could take a pod out of
+    its mesh or exempt it from a policy. Those stay on the objects around."""
+    return {
+        key: value
+        for key, value in work.labels.items()
+        if not reserved(key) and not (pods and "." in key.partition("/")[0] and "/" in key)
+    }
 
 
 def selector(work: Work) -> dict[str, str]:

@@ -179,7 +179,7 @@ def _marked(work: Work, thing: Manifest, more: Mapping[str, str]) -> None:
         "namespace": work.namespace,
         "labels": {
             **stated.get("labels", {}),
-            **words.author_labels(work),
+            **words.author_labels(work, pods=kinds.kind_of(thing) == kinds.POD),
             **words.attribution(work),
             **more,
         },
