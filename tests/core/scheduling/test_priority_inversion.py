@@ -179,3 +179,18 @@ def test_a_minimum_runtime_protects_only_what_has_begun() -> None:
     begun = [{**it, "running": runs(-5, ("n1", [1, 2, 3, 4]))} if it["name"] == "low" else it for it in works]
     said = answer([node("n1", 6)], [quota("a", 2), quota("b", 4)], begun)
     assert "low" not in [entry["workload"] for entry in said["preempted"]]
+
+
+def test_room_that_victims_leave_is_kept_for_who_is_next_once_they_have_left_the_quota() -> None:
+    """`loan` goes for `first`; `next` has its quota when it is gone, and its node when `first` has ended."""
+    there = runs(-5, ("n1", [0, 1, 2, 3]), ("n2", [0, 1, 2, 3]))
+    works = [
+        work("loan", "b", gpus=4, workers=2, priority=5, running=there),
+        work("first", gpus=1, priority=2, expectedDuration=10),
+        work("other", gpus=2, priority=2, expectedDuration=1000, avoid=["first"]),
+        work("next", gpus=4, priority=1),
+        work("low", "b", gpus=3, expectedDuration=1000),
+    ]
+    said = answer([node("n1", 4), node("n2", 4)], [quota("a", 7), quota("b", 1)], works)
+    assert sorted(it["workload"] for it in said["admitted"]) == ["first", "other"]
+    assert waits(said, "next")["estimatedStart"] == 10

@@ -211,6 +211,8 @@ def _try_head(state: State, line: Line, now: Ms, decisions: _Decisions) -> bool:
             state.stale_classes[shape.gpu_class] = None
     else:
         note_owed(state, line)
+        if quota_allows(state.future_pool(shape), shape):
+            note_blocked(state, line, now)  # who is leaving leaves it the quota; the room must be there too
     return False
 
 
