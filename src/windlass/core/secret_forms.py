@@ -10,28 +10,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Form:
-    """`mark` is part of every text that `pattern` finds."""
+    """`mark` is part of every text that `written`, a regular expression, finds."""
 
     what: str
     mark: str
-    pattern: re.Pattern[str]
+    written: str
 
-
-def _form(what: str, mark: str, pattern: str) -> Form:
-    return Form(what, mark, re.compile(pattern, re.ASCII))
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Made when a mark is first seen: most programs never see one, and all of them together take time."""
+        return re.compile(self.written, re.ASCII)
 
 
 def _token(what: str, mark: str, rest: str, *, length: int, more: bool = False) -> Form:
     """A mark and so many characters after it, not in the middle of a longer word; `more` may follow."""
     end = "" if more else f"(?!{rest})"
-    return _form(what, mark, rf"(?<![A-Za-z0-9_-]){re.escape(mark)}{rest}{{{length}}}{end}")
+    return Form(what, mark, rf"(?<![A-Za-z0-9_-]){re.escape(mark)}{rest}{{{length}}}{end}")
 
 
 _LETTERS, _HEX, _WORD = "[A-Za-z0-9]", "[0-9a-f]", "[A-Za-z0-9_-]"
@@ -44,26 +46,26 @@ _AWS_LENGTH = r"[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])"
 _QUOTE = r"""[\"' ]{0,3}"""
 
 FORMS: tuple[Form, ...] = (
-    _form(
+    Form(
         "a private key",
         "PRIVATE KEY",
         r"-----BEGIN (?:(?:RSA|EC|DSA|OPENSSH) )?PRIVATE KEY-----"
         rf"{_LINE_END}(?:[A-Za-z0-9+/=]{_LINE_END}){{48}}",
     ),
-    _form(
+    Form(
         "a private key",
         "PGP PRIVATE KEY",
         r"-----BEGIN PGP PRIVATE KEY BLOCK-----\s[^-]{48}",
     ),
     *(
-        _form(_OF_AWS, mark, rf"(?<![A-Z0-9]){mark}[A-Z2-7]{{16}}{_QUOTE}[:,]{_QUOTE}{_AWS_LENGTH}")
+        Form(_OF_AWS, mark, rf"(?<![A-Z0-9]){mark}[A-Z2-7]{{16}}{_QUOTE}[:,]{_QUOTE}{_AWS_LENGTH}")
         for mark in ("AKIA", "ASIA")
     ),
     *(
-        _form(_OF_AWS, mark, rf"(?i:secret_?access_?key){_QUOTE}[=:]{_QUOTE}{_AWS_LENGTH}")
+        Form(_OF_AWS, mark, rf"(?i:secret_?access_?key){_QUOTE}[=:]{_QUOTE}{_AWS_LENGTH}")
         for mark in ("ecret", "ECRET")
     ),
-    _form("an account key of Azure", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{86}=="),
+    Form("an account key of Azure", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{86}=="),
     _token("an API key of Google", "AIza", _WORD, length=35),
     _token("a client secret of Google", "GOCSPX-", _WORD, length=28),
     _token("a token of GitHub", "ghp_", _LETTERS, length=36),
@@ -71,15 +73,15 @@ FORMS: tuple[Form, ...] = (
     _token("a token of GitHub", "ghu_", _LETTERS, length=36),
     _token("a token of GitHub", "ghs_", _LETTERS, length=36),
     _token("a token of GitHub", "ghr_", _LETTERS, length=36, more=True),
-    _form("a token of GitHub", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
+    Form("a token of GitHub", "github_pat_", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     _token("a token of GitLab", "glpat-", _WORD, length=20, more=True),
     _token("a token of Hugging Face", "hf_", _LETTERS, length=34),
     _token("a key of NVIDIA", "nvapi-", _WORD, length=60, more=True),
-    _form("a key of OpenAI", "T3BlbkFJ", r"(?<=[A-Za-z0-9_-]{20})T3BlbkFJ[A-Za-z0-9_-]{20}"),
+    Form("a key of OpenAI", "T3BlbkFJ", r"(?<=[A-Za-z0-9_-]{20})T3BlbkFJ[A-Za-z0-9_-]{20}"),
     _token("a key of Anthropic", "sk-ant-", _WORD, length=80, more=True),
     _token("a key of Weights & Biases", "wandb_v1_", _WORD, length=40, more=True),
-    _form("a token of Slack", "xox", r"(?<![A-Za-z0-9])xox[abeoprs]-[0-9]{10,13}-[A-Za-z0-9-]{20}"),
-    _form(
+    Form("a token of Slack", "xox", r"(?<![A-Za-z0-9])xox[abeoprs]-[0-9]{10,13}-[A-Za-z0-9-]{20}"),
+    Form(
         "a webhook of Slack",
         "hooks.slack.com/",
         r"hooks\.slack\.com/services/T[A-Z0-9]{8,12}/B[A-Z0-9]{8,12}/[A-Za-z0-9]{24}",
@@ -91,13 +93,13 @@ FORMS: tuple[Form, ...] = (
     _token("a token of Docker Hub", "dckr_pat_", _WORD, length=27),
     _token("a token of Databricks", "dapi", _HEX, length=32),
     _token("a token of Vault", "hvs.", _WORD, length=24, more=True),
-    _form(
+    Form(
         "a key of SendGrid",
         "SG.",
         r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])",
     ),
-    _form("a key of this platform", "wdl_", r"wdl_[0-9a-f]{32}_[A-Za-z0-9_-]{43}"),
-    _form("a key of this platform", "wdt_", r"wdt_[0-9a-f]{32}_[A-Za-z0-9_-]{43}"),
+    Form("a key of this platform", "wdl_", r"wdl_[0-9a-f]{32}_[A-Za-z0-9_-]{43}"),
+    Form("a key of this platform", "wdt_", r"wdt_[0-9a-f]{32}_[A-Za-z0-9_-]{43}"),
 )
 
 _AWS_VALUE = re.compile(_AWS_LENGTH, re.ASCII)

@@ -18,6 +18,7 @@ from tests.core.compiler.kubernetes.worlds import (
     work,
 )
 
+from windlass.core.compiler.kubernetes import merging
 from windlass.core.compiler.kubernetes.merging import Conflict
 from windlass.core.compiler.kubernetes.workload import Refused, finish
 from windlass.core.compiler.work import Checkpoint
@@ -292,3 +293,20 @@ def test_a_name_that_a_jobset_cannot_have_is_told_before_it_leaves(
     with pytest.raises(Refused, match=words):
         finish(work(name=name, workers=workers), JOBSET)
     assert finish(work(name=name, workers=workers), JOB)
+
+
+def test_the_cost_of_a_merge_grows_with_the_traits_and_not_with_their_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[Any] = []
+    identity = merging._identity
+
+    def counted(value: Any) -> Any:
+        looked.append(value)
+        return identity(value)
+
+    monkeypatch.setattr(merging, "_identity", counted)
+    traits = [(f"t{at}", {"container": {"env": [{"name": f"V{at}", "value": "x"}]}}) for at in range(300)]
+    env = main_container(finish(work(), JOB, traits))["env"]
+    assert {f"V{at}" for at in range(300)} <= {one["name"] for one in env}
+    assert len(looked) < 5 * len(traits)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Path = tuple[str | int, ...]
+Identity = tuple[str, str | int]
 _IDENTITIES = ("mountPath", "name", "key", "containerPort")
 """What tells the elements of a list apart. A mount is its path: one volume may be mounted twice."""
 
@@ -45,6 +46,7 @@ class Merging:
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._writers: dict[Path, str] = {}
+        self._positions: dict[int, dict[Identity, int]] = {}  # by list: it stays while it is merged into
 
     def into(self, target: dict[str, Any], patch: Mapping[str, Any], writer: str, path: Path = ()) -> None:
         for key, value in patch.items():
@@ -60,12 +62,20 @@ class Merging:
                 raise Conflict(at, self._writer(at), writer)
 
     def _lists(self, target: list[Any], patch: Sequence[Any], writer: str, path: Path) -> None:
+        positions = self._positions.get(id(target))
+        if positions is None:
+            positions = self._positions[id(target)] = {}
+            for at, there in enumerate(target):
+                if (own := _identity(there)) is not None:
+                    positions.setdefault(own, at)
         for value in patch:
             identity = _identity(value)
-            same = None if identity is None else _position(target, identity)
+            same = None if identity is None else positions.get(identity)
             if same is not None:
                 self.into(target[same], value, writer, (*path, same))
-            elif value not in target:
+            elif identity is not None or value not in target:
+                if identity is not None:
+                    positions[identity] = len(target)
                 self._writers[(*path, len(target))] = writer
                 target.append(thawed(value))
 
@@ -77,11 +87,11 @@ class Merging:
         return self._owner
 
 
-def _identity(value: Any) -> tuple[str, Any] | None:
+def _identity(value: Any) -> Identity | None:
     if not isinstance(value, Mapping):
         return None
-    return next(((name, value[name]) for name in _IDENTITIES if name in value), None)
-
-
-def _position(values: Sequence[Any], identity: tuple[str, Any]) -> int | None:
-    return next((at for at, value in enumerate(values) if _identity(value) == identity), None)
+    for name in _IDENTITIES:
+        if name in value:
+            found = value[name]
+            return name, found if isinstance(found, (str, int)) else repr(found)
+    return None
