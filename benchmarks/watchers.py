@@ -35,7 +35,7 @@ def measure(watchers: int, per_s: int, seconds: int) -> Report:
         heard = listening.end()
         assert heard >= watchers * per_s * seconds, f"{heard} of {watchers * per_s * seconds} were heard"
         told = f"{watchers} watchers, {per_s} events/s"
-        report.add("watchersPercent", f"{told}: CPU", together - alone, "%", CORE_PERCENT)
+        report.add("watchersPercent", f"{told}: CPU", max(0.0, together - alone), "%", CORE_PERCENT)
         report.add("memory", f"{told}: memory", rss_mb(platform.pid), "MB")
     return report
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,15 @@ def test_another_value_at_a_platforms_place_is_a_breach(data: st.DataObject, bas
     before = put(changed, path, value)
     assume(not same(before, value) and str(before) != str(value))
     assert check(one, "kubernetes", changed, ALLOWED), (path, before, value)
+
+
+def test_false_is_no_number_of_restarts() -> None:
+    one, found = BASES["jobset"]()
+    (jobset,) = [thing for thing in found if thing["kind"] == "JobSet"]
+    for before, wrong in ((0, False), (1, True)):
+        decided = replace(one, retries=before)
+        jobset["spec"]["failurePolicy"]["maxRestarts"] = wrong
+        assert "retries" in [breach.law for breach in check(decided, "kubernetes", found, ALLOWED)]
 
 
 @settings(max_examples=300)

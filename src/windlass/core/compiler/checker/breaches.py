@@ -132,6 +132,15 @@ def of_the_platform(key: str) -> bool:
     return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in _PLATFORM_DOMAINS)
 
 
+def same(found: Any, wanted: Any) -> bool:
+    """As JSON compares: true is not 1, at any depth."""
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
+    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
+        return len(found) == len(wanted) and all(map(same, found, wanted))
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+
+
 def among(value: Any, names: Collection[str]) -> bool:
     return isinstance(value, str) and value in names
 

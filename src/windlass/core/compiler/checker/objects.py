@@ -15,6 +15,7 @@ from windlass.core.compiler.checker.breaches import (
     mapping,
     misshapen,
     of_the_platform,
+    same,
 )
 from windlass.core.compiler.checker.workloads import GROUPED, WORKLOADS, workload_breaches
 from windlass.core.compiler.work import Work
@@ -199,7 +200,7 @@ def _beside(work: Work, spec: Mapping[str, Any], kind: Kind, path: Path) -> Iter
             yield breach(
                 "exposure", (*path, "podSelector"), spec.get("podSelector"), "the component's own pods"
             )
-        case "PodGroup" if spec.get("minMember") != work.workers:
+        case "PodGroup" if not same(spec.get("minMember"), work.workers):
             yield breach("gang", (*path, "minMember"), spec.get("minMember"), work.workers)
         case "HorizontalPodAutoscaler":
             yield from _scaler(work, spec, ("minReplicas", "maxReplicas"), path)
@@ -220,7 +221,7 @@ def _service(spec: Mapping[str, Any], own: Mapping[str, str], path: Path) -> Ite
 
 def _scaler(work: Work, spec: Mapping[str, Any], bounds: tuple[str, str], path: Path) -> Iterator[Breach]:
     for key, wanted in zip(bounds, (work.workers, work.most_workers), strict=True):
-        if spec.get(key) != wanted:
+        if not same(spec.get(key), wanted):
             yield breach("gang", (*path, key), spec.get(key), wanted)
     target = mapping(spec.get("scaleTargetRef"))
     if (

@@ -16,6 +16,7 @@ from windlass.core.compiler.checker.breaches import (
     mapping,
     misshapen,
     of_the_platform,
+    same,
 )
 from windlass.core.compiler.checker.containers import Meeting, container_breaches
 from windlass.core.compiler.work import Work
@@ -165,7 +166,7 @@ def _nodes(work: Work, affinity: Mapping[str, Any], path: Path) -> Iterator[Brea
 def _grace(work: Work, found: Any, path: Path) -> Iterator[Breach]:
     if work.checkpoint is not None:
         wanted = (work.checkpoint.grace + 999) // 1000
-        if found != wanted:
+        if not same(found, wanted):
             yield breach("time", path, found, wanted)
     elif found is not None and not (isinstance(found, int) and 0 <= found <= _MAX_GRACE_S):
         yield breach("time", path, found, f"at most {_MAX_GRACE_S} seconds")

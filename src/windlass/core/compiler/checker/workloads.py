@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.core.compiler.checker.breaches import Allowed, Breach, Law, Path, breach, listed, mapping
+from windlass.core.compiler.checker.breaches import Allowed, Breach, Law, Path, breach, listed, mapping, same
 from windlass.core.compiler.checker.containers import Meeting
 from windlass.core.compiler.checker.pods import claim_breaches, pod_breaches
 from windlass.core.compiler.work import Work
@@ -108,9 +108,8 @@ def _volcano_templates(thing: Mapping[str, Any]) -> Templates:
 
 def _equal(spec: Mapping[str, Any], path: Path, *wanted: tuple[Law, str, Any]) -> Iterator[Breach]:
     for law, key, value in wanted:
-        found = spec.get(key)
-        if found != value or isinstance(found, bool) != isinstance(value, bool):
-            yield breach(law, (*path, key), found, value)
+        if not same(spec.get(key), value):
+            yield breach(law, (*path, key), spec.get(key), value)
 
 
 def _seconds(work: Work) -> int | None:
