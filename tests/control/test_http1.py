@@ -288,3 +288,38 @@ def test_a_body_that_goes_on_after_its_answer_does_not_go_on_for_ever(
                 writer.transport.abort()
 
     play(tmp_path, story)
+
+
+def test_a_head_leaves_with_its_body_and_alone_where_nothing_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bytes] = []
+    answering = http1._Answering.__init__
+
+    def watched(answer: http1._Answering, protocol: Http1) -> None:
+        answering(answer, protocol)
+        answer._transport = _Watched(protocol.transport, sent)  # type: ignore[assignment]
+
+    async def story(world: World) -> None:
+        async with served(world) as port:
+            whole = await ask(port, GOOD.replace(b"GET", b"HEAD"), LAST)
+        heads = whole.count(b"HTTP/1.1 200 ")
+        assert heads == len(sent) == 2
+        assert b"".join(sent) == whole
+
+    monkeypatch.setattr(http1._Answering, "__init__", watched)
+    play(tmp_path, story)
+
+
+class _Watched:
+    """A transport that notes what leaves in one piece."""
+
+    def __init__(self, transport: asyncio.Transport, sent: list[bytes]) -> None:
+        self._transport, self._sent = transport, sent
+
+    def write(self, data: bytes) -> None:
+        self._sent.append(data)
+        self._transport.write(data)
+
+    def writelines(self, pieces: tuple[bytes, ...]) -> None:
+        self.write(b"".join(pieces))
